@@ -97,6 +97,13 @@ function axis(title, extra = {}) {
   };
 }
 
+// From 0, with marks at whole numbers.
+function countAxis(title) {
+  const plain = axis(title, {beginAtZero: true});
+  plain.ticks.precision = 0;
+  return plain;
+}
+
 // A linear axis from 0 to just behind `end`, with round marks only.
 function endingAt(end, plain) {
   const ticks = {...plain.ticks, includeBounds: false};

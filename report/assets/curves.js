@@ -56,8 +56,9 @@ function targetDatasets(set, y, start, end, scale, withDots) {
   return withDots ? [line, ...dots] : [line];
 }
 
-// Logarithmic, so that the first seconds do not flatten the rest; nor must a run that diverges, so
-// the axis ends a little above where training starts.
+// Logarithmic, so that the first seconds do not flatten the rest; linear where all losses are so
+// near to each other that it would have three marks at most. Nor must a run that diverges flatten
+// it, so the axis ends a little above where training starts.
 function wholeLossAxis(set, title) {
   const losses = set.runs.flatMap((run) => plotted(run, 'loss').filter(known));
   const starts = set.runs.flatMap((run) => plotted(run, 'loss').filter(known).slice(0, 1));
@@ -72,6 +73,12 @@ function wholeLossAxis(set, title) {
   };
   const fine = marks([1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8]);
   const ticks = fine.length <= 12 ? fine : marks([1, 2, 5]);
+  if (fine.length < 4) {
+    const plain = axis(title, {min, max});
+    plain.ticks.includeBounds = false;
+    plain.ticks.callback = (value) => String(Number(value.toPrecision(4)));
+    return plain;
+  }
   const lossTicks = {
     color: colour('soft'),
     callback: (value) => String(Number(value.toPrecision(2)))

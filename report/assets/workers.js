@@ -37,7 +37,7 @@ function drawWorkerCommits(run) {
   }) => [`${formatCount(raw)} commits`, `${formatCount(run.workers[dataIndex].steps)} steps`];
   drawBars(
       'worker-commits', 'Commits of every worker', workerNames(run), [dataset],
-      {xAxis: axis('Commits', {beginAtZero: true}), label});
+      {xAxis: countAxis('Commits'), label});
 }
 
 // Few workers: the models' colours and dashes. Many: from dark to bright by speed, no legend.
@@ -78,7 +78,7 @@ function drawCommitsOverTime(run) {
       interaction: {mode: 'nearest', axis: 'xy', intersect: false},
       scales: {
         x: endingAt(run.seconds / unit.seconds, axis(`${timeName} (${unit.name})`)),
-        y: axis('Commits so far', {beginAtZero: true}),
+        y: countAxis('Commits so far'),
       },
       plugins: {
         legend: many ? {display: false} : legend(),
