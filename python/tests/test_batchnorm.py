@@ -51,7 +51,8 @@ inputs = 0.01 * (torch.randn(200, 6, generator=numbers) + 2 * F.one_hot(labels, 
 
 def train():
     model = nn.Sequential(
-        nn.BatchNorm1d(6, momentum=0.4), nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)
+        *(nn.BatchNorm1d(6, momentum=0.4), nn.Linear(6, 8)),
+        *(nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)),
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
 
@@ -100,7 +101,7 @@ def test_variances_stay_above_zero(case, tmp_path):
     least = [float(line.split()[-1]) for line in text.splitlines() if "least " in line]
     assert len(least) > 40, text
     assert min(least) > 0
-    # They are those of the data in the end: the statistics arrive, and do not only stay what they were.
+    # They are those of the data in the end: the statistics arrive, and do not only stay.
     assert min(least[-2:]) < 0.05
     results = json.loads((tmp_path / "run/results.json").read_text())
     points = results["models"][0] if "models" in results else results

@@ -157,6 +157,7 @@ def train():
     "sync, more",
     [
         ("bsp", ""),
+        ("adsp", ""),
         ("local-sgd", '[sync.local-sgd]\nlocal_steps = 8\nmean = true\n'
                       '[optimizer]\nkind = "nesterov"\nglobal_rate = 0.7\n'),
     ],

@@ -13,13 +13,18 @@ PACKAGE = Path(__file__).resolve().parents[1] / "rubato"
 EXAMPLES = sorted((PACKAGE.parents[1] / "examples/python").glob("*.py"))
 
 
-def check_types(tmp_path, *words):
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("mypy")
+
+
+def check_types(cache, *words):
     mypy = shutil.which("mypy")
     if mypy is None:
         pytest.skip("mypy is not installed")
     done = subprocess.run(
         [mypy, "--strict", "--config-file", str(PACKAGE.parent / "pyproject.toml"),
-         "--cache-dir", str(tmp_path), *map(str, words)],
+         "--cache-dir", str(cache), *map(str, words)],
         capture_output=True,
         text=True,
         env={**os.environ, "MYPYPATH": str(PACKAGE.parent)},
@@ -29,13 +34,13 @@ def check_types(tmp_path, *words):
     assert "Success: no issues found" in done.stdout
 
 
-def test_mypy(tmp_path):
-    check_types(tmp_path, PACKAGE)
+def test_mypy(cache):
+    check_types(cache, PACKAGE)
 
 
-def test_mypy_of_the_examples(tmp_path):
+def test_mypy_of_the_examples(cache):
     # Types of PyTorch are not looked at, so that its classes are Any.
-    check_types(tmp_path, "--allow-subclassing-any", *EXAMPLES)
+    check_types(cache, "--allow-subclassing-any", *EXAMPLES)
 
 
 def test_lines_keep_their_length():
