@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -16,7 +17,6 @@ import tempfile
 
 import tools
 
-NO_LINK = "needs root"
 MBIT = 20  # bytes of the model take about a step, in one direction
 CLUSTER = """
 [[workers]]
@@ -65,6 +65,14 @@ class Link:
             subprocess.run(["ip", "netns", "del", space], check=False)
 
 
+def no_link():
+    """Returns: why no link can be made; empty where one can."""
+    if os.geteuid() != 0:
+        return "needs root"
+    absent = [name for name in ("ip", "tc") if not shutil.which(name)]
+    return f"needs {absent[0]}, of the package iproute2" if absent else ""
+
+
 def ip(*arguments):
     subprocess.run(["ip", *arguments], check=True)
 
@@ -98,8 +106,8 @@ def run(rubato, link, port, sync, servers, early, seconds):
         return record["seconds"] / worker["commits"], worker["communicate_s"] / worker["commits"]
 
 
-def measure(options, link):
-    """The rows; without a link only their names."""
+def measure(options, link, absent=""):
+    """The rows; without a link only their names, and why there is none."""
     rows = []
     port = 21000
     turns, seconds = (1, 3) if options.smoke else (2, 12) if options.quick else (3, 20)
@@ -117,8 +125,8 @@ def measure(options, link):
                 if not link:
                     rows.append({"name": name, "value": None, "unit": "s", "peer": None,
                                  "peer_value": None, "ratio": None, "bar": None,
-                                 "absent": NO_LINK})
-                    print(f"{name:<50} (absent: {NO_LINK})")
+                                 "absent": absent})
+                    print(f"{name:<50} (absent: {absent})")
                     continue
                 late, soon = (statistics.median(turn[index] for turn in found[early])
                               for early in (False, True))
@@ -137,8 +145,8 @@ def main():
     parser.add_argument("--rubato", default="build/bench/cli/rubato")
     options = parser.parse_args()
     tools.forget_pinned_kernels()
-    if os.geteuid() != 0:
-        rows = measure(options, None)
+    if absent := no_link():
+        rows = measure(options, None, absent)
     else:
         with Link() as link:
             rows = measure(options, link)

@@ -22,6 +22,9 @@ done
 
 absent=""  # why nothing can be measured; the rows are then told without figures
 [ "$(id -u)" -eq 0 ] || absent="needs root"
+for command in ip tc; do
+  command -v "$command" >/dev/null || absent="needs $command, of the package iproute2"
+done
 
 work="$(mktemp -d)"
 near="rubato-near-$$"     # the worker

@@ -40,6 +40,16 @@ Result<void> run(const std::string& command) {
   return fail(ErrorCode::Unsupported, fmt::format("{}: {}", command, first));
 }
 
+Result<void> require_commands() {
+  for (const char* const command : {"ip", "tc"})
+    if (!run(fmt::format("command -v {}", command)))
+      return fail(ErrorCode::Unsupported,
+                  fmt::format("--kernel needs the commands ip and tc, and there is no {}: apt-get "
+                              "install iproute2, which has both; --throttle alone needs neither",
+                              command));
+  return {};
+}
+
 Descriptor space_of_thread() {
   return Descriptor(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
 }
@@ -100,6 +110,7 @@ Result<std::unique_ptr<KernelNetwork>> KernelNetwork::make() {
     return fail(ErrorCode::Unsupported,
                 "--kernel needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN); --throttle alone "
                 "needs neither");
+  RUBATO_TRY(require_commands());
   auto network = std::make_unique<KernelNetwork>(std::move(before));
   RUBATO_TRY(run("ip link set lo up"));
   RUBATO_TRY(run("ip link add bridge type bridge"));

@@ -3,7 +3,7 @@
 // either end: up at the host's, down at the bridge's. netem adds latency, jitter and loss there.
 // The namespaces have no names, so the kernel removes all of it with the last process in them,
 // whatever ended that process.
-// Needs root, and ip and tc of iproute2.
+// Needs root, and ip and tc of Debian's iproute2.
 // Threads: one owner. It and the threads that it starts are at the bridge meanwhile.
 #pragma once
 

@@ -92,6 +92,22 @@ TEST_CASE("kernel: without the right to make namespaces it refuses in one line")
   });
 }
 
+TEST_CASE("kernel: without ip and tc one line names the package that has them") {
+  if (!permitted()) return;
+  const Workplace place;
+  place.write("quick.toml", with_rates().text());
+  Process up(place, {"up", "quick.toml", "--sync", "bsp", "--throttle", "--kernel"},
+             Surroundings{.environment = {{"PATH", place.path("nothing")}}});
+  CHECK(up.wait_for_end() == 2);
+  if (contains(up.err(), "needs root")) {
+    MESSAGE("skipped: namespaces are not allowed here");
+    return;
+  }
+  CHECK(up.err() ==
+        "rubato: --kernel needs the commands ip and tc, and there is no ip: apt-get install "
+        "iproute2, which has both; --throttle alone needs neither\n");
+}
+
 TEST_CASE("kernel: what it cannot do is refused in one line") {
   const Workplace place;
   place.write(

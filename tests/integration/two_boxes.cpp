@@ -23,6 +23,10 @@ bool run(const std::string& command) {
 }  // namespace
 
 TwoBoxes::TwoBoxes() {
+  if (!run("command -v ip")) {
+    problem_ = "there is no command ip: deploy/install.sh test installs iproute2, which has it";
+    return;
+  }
   const std::string mark = std::to_string(::getpid());
   names_[0] = "curve-head-" + mark;
   names_[1] = "curve-far-" + mark;
@@ -31,7 +35,7 @@ TwoBoxes::TwoBoxes() {
   ends_[1] = cable + "b";
   for (const std::string& name : names_)
     if (!run("ip netns add " + name)) {
-      problem_ = "network namespaces are not permitted here, or ip is missing";
+      problem_ = "network namespaces are not permitted here";
       return;
     }
   const std::vector<std::string> steps{
