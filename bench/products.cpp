@@ -60,9 +60,6 @@ void add_products(const Model& model, const ModelSpec& spec, std::vector<Call>& 
       if (i > 0) calls.push_back({product('N', 'N', batch, in, out), 1});
     } else if (std::holds_alternative<Lstm>(spec.layers[i])) {
       const int steps = plans[i].input.height, features = in / steps, rows = steps * batch;
-      calls.push_back({product('N', 'T', rows, 4 * out, features), 1});
-      calls.push_back({product('N', 'T', batch, 4 * out, out), steps - 1});
-      calls.push_back({product('N', 'N', batch, out, 4 * out), steps - 1});
       calls.push_back({product('T', 'N', 4 * out, features, rows), 1});
       calls.push_back({product('T', 'N', 4 * out, out, rows), 1});
     }

@@ -68,6 +68,7 @@ needs proto/CMakeFiles/rubato_proto.dir/compression_kernels.cpp.o \
   ToF16 ToBf16 FromF16 FromBf16 ToInt8 FromInt8 AtLeast Add Subtract
 needs server/CMakeFiles/rubato_server.dir/optimizer.cpp.o Optimizer::apply
 needs train/CMakeFiles/rubato_train.dir/local_optimizer.cpp.o LocalOptimizer::turn
+needs train/CMakeFiles/rubato_train.dir/cpu/lstm_kernels.cpp.o multiply_tile forward backward
 needs base/CMakeFiles/rubato_base.dir/numbers.cpp.o all_finite
 if [ "$failed" -ne 0 ]; then
   printf 'arm64: a loop without vectors\n' >&2

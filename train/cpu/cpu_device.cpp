@@ -66,7 +66,7 @@ void CpuDevice::add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& 
       add(DenseStage(plans[i], relu, multiplier_), plans[i]);
       i += relu ? 2 : 1;
     } else if (std::holds_alternative<Lstm>(spec.layers[i])) {
-      add(LstmStage(plans[i], batch_max_, engine, multiplier_), plans[i]);
+      add(LstmStage(plans[i], batch_max_, multiplier_), plans[i]);
       ++i;
     } else {
       ImageLayers image;
