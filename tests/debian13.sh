@@ -5,7 +5,8 @@
 # build/packages, one of the boxes is of that release: a cluster across both.
 # Root on Debian 12 or 13, two hours of one core, 12 GB. Exit code 77: skipped, as the last line says why.
 # Usage: tests/debian13.sh [RELEASE [PART...]]
-#   RELEASE: trixie (default) or bookworm. PART: quickstart tests engines packages boxes; default: all
+#   RELEASE: trixie (default) or bookworm. PART: quickstart tests engines packages boxes (without
+#   PART all of these), clang arm64 steps
 set -eu
 cd "$(dirname "$0")/.."
 skip() { printf 'skipped: %s\n' "$*"; exit 77; }
@@ -22,11 +23,17 @@ deploy/install.sh boxes || skip "mmdebstrap and systemd-container are not here, 
 root="$PWD/build/debian-$release"
 here=$(. /etc/os-release && echo "$VERSION_CODENAME")
 say() { printf '== %s: %s\n' "$release" "$*"; }
-# timed COMMAND...: and how long it took.
+# processor: seconds that the processes which have ended took of it, as `times` wrote them.
+processor() { awk -F '[ms ]+' 'NR == 2 { print $1 * 60 + $2 + $3 * 60 + $4 }' "$root.times"; }
+# timed COMMAND...: and how long it took, by the clock and of processor.
 timed() {
   begin=$(date +%s)
+  times >"$root.times"  # not in a subshell, which would have its own
+  before=$(processor)
   "$@"
-  say "$*: $(($(date +%s) - begin)) s"
+  times >"$root.times"
+  say "$*: $(($(date +%s) - begin)) s," \
+    "$(awk -v before="$before" -v now="$(processor)" 'BEGIN { printf "%.0f", now - before }') s of processor"
 }
 # inside COMMAND...: in the system, in the clone, with what a booted one has in /proc, /sys and /dev.
 inside() {
@@ -69,6 +76,21 @@ for part in "$@"; do
       [ "$release" = bookworm ] || inside deploy/install.sh engines onnx
       timed inside ./tests/run.sh
       ;;
+    clang)
+      # With the warnings of the release's clang.
+      timed inside ./tests/run.sh clang
+      ;;
+    arm64)
+      timed inside ./tests/arm64.sh
+      ;;
+    steps)
+      # The CPU step beside PyTorch of the release.
+      inside deploy/install.sh build bench
+      inside cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release -DRUBATO_BENCH=ON \
+        -DRUBATO_TESTS=OFF
+      inside cmake --build build/bench --target bench_cpu_step
+      timed inside bench/cpu_step.py
+      ;;
     engines)
       # PyTorch and onnxruntime of the release as judges of model files.
       timed inside ./tests/engines/run.sh
@@ -88,7 +110,8 @@ for part in "$@"; do
       done
       ;;
     *)
-      printf 'debian13: there is no part "%s"; there are: quickstart tests engines packages boxes\n' "$part" >&2
+      printf 'debian13: there is no part "%s"; there are:' "$part" >&2
+      printf ' quickstart tests engines packages boxes clang arm64 steps\n' >&2
       exit 2
       ;;
   esac
