@@ -122,7 +122,7 @@ typedef struct rubato_turn {
   uint32_t incarnation; /* how often it has joined, from 1; 0: not yet */
   uint32_t setbacks;    /* how often its steps were dropped (RUBATO_RESTART) */
   double rate;          /* part of the learning rate for the next step */
-  double seconds;       /* since the first step */
+  double seconds;       /* since the first step; in the virtual cluster, of the run */
   uint64_t steps;       /* of this process */
   uint64_t commits;     /* likewise */
   uint64_t bytes_up;    /* likewise, over its link */

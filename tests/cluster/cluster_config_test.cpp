@@ -538,8 +538,8 @@ TEST_CASE("a journal needs snapshots to go on from") {
   CHECK(config.snapshot.journal);
   CHECK_FALSE(parse(kRest).snapshot.journal);
   CHECK(error_of(journal + kRest + "\n[snapshot]\nevery_seconds = 0\n")
-            .find("durability: a journal goes on from a snapshot: give snapshot.every_seconds "
-                  "above 0") != std::string::npos);
+            .find("durability = \"journal\": a journal goes on from a snapshot: give "
+                  "snapshot.every_seconds above 0") != std::string::npos);
 }
 
 TEST_CASE("a run must have an end") {

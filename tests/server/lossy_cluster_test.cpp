@@ -131,7 +131,7 @@ TEST_CASE("a lost message costs itself again, a pause, and no more") {
       const auto lose_probe = [&](const proto::Message& message) {
         return std::holds_alternative<proto::Probe>(message.body) && probes++ < lost_probes;
       };
-      const double pause = lost_probes == 0 ? 0.5 : lost_probes == 1 ? 1 : 4;
+      const double pause = 0.5 * (1 + lost_probes);
 
       Exchange answer(sync);
       CHECK(answer.run([&](const proto::Message& message) {
