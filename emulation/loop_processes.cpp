@@ -41,7 +41,7 @@ Result<pid_t> spawn(std::vector<std::string> words, LoopLauncher::Environment mo
                     const char* variable, int kept, int output) {
   more[variable] = std::to_string(kept);
   // Python keeps lines for a pipe until it has many, and those of standard error come sooner.
-  more["PYTHONUNBUFFERED"] = "1";
+  more.insert_or_assign("PYTHONUNBUFFERED", std::string(1, '1'));
   std::vector<std::string> environment = environment_with(environ, more);
   const auto argv = argv_of(words);
   const auto envp = argv_of(environment);
