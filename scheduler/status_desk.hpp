@@ -25,7 +25,7 @@ inline constexpr std::size_t kStatusAnswersMax = 16;
 
 class StatusDesk {
  public:
-  // What a worker does a second, measured from one mark to the next.
+  // Steps, commits and bytes of a worker a second, from one mark to the next.
   struct Pace {
     double steps = 0, commits = 0, up = 0, down = 0;
   };

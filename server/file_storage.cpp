@@ -392,8 +392,8 @@ class FileStorage final : public Storage {
             "disk is damaged",
             part.path, part.size - part.bytes));
     }
-    if (!chain.empty() && chain.back().index != parts_.back().index &&
-        parts_.back().part.run == info.run)
+    replayed.whole = !chain.empty() && chain.back().index == parts_.back().index;
+    if (!chain.empty() && !replayed.whole && parts_.back().part.run == info.run)
       lines.push_back(fmt::format("{}: does not follow {}, which is damaged: it is not used",
                                   parts_.back().path, chain.back().path));
     return replayed;

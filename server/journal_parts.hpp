@@ -1,9 +1,9 @@
 // server/journal_parts.hpp - the journal of a shard on disk: a file for each part
-// (server/storage.hpp), written by a thread of its own. What was added since the thread looked last
-// is written together and synced once: the more that wait, the fewer syncs each needs. XXH3 over
-// each addition finds where a file is whole to. Files: <server>.<index>.journal, the index one
-// higher each time; a head, then additions. Threads: one owner; the writing thread has only what it
-// was given. Errors: Io, one line with the file. Memory: what is not yet written.
+// (server/storage.hpp), written by a thread of its own. The thread writes
+// all additions that wait, and syncs once for all of them. XXH3 over each addition finds where a
+// file is whole to. Files: <server>.<index>.journal, the index one higher each time; a head, then
+// additions. Threads: one owner; the writing thread has only what it was given. Errors: Io, one
+// line with the file. Memory: what is not yet written.
 #pragma once
 
 #include <condition_variable>
@@ -54,7 +54,7 @@ class PartWriter {
   // `found`: what is there. `wake`: called on the writing thread when more is on disk, or never
   // will be; may be empty.
   PartWriter(JournalPlace place, const std::vector<FoundPart>& found, std::function<void()> wake);
-  // What was added is on disk then, unless it cannot be written.
+  // All additions are on disk then, unless the disk refuses them.
   ~PartWriter();
   PartWriter(const PartWriter&) = delete;
   PartWriter& operator=(const PartWriter&) = delete;

@@ -72,30 +72,35 @@ class MemoryStorage final : public Storage {
   Replayed replay(const proto::SnapshotInfo& info, std::uint32_t setbacks,
                   const Replay& f) override {
     Replayed replayed;
-    for_each_added(info, [&](const Part& part, const KeptPart::Added& added) {
-      if (part.setbacks != setbacks) return false;
-      const auto done = f(added.log);
-      if (!done) replayed.lines.push_back(done.error().message);
-      if (done) replayed.commits += added.commits;
-      return done.has_value();
-    });
+    const KeptPart* const last =
+        for_each_added(info, [&](const Part& part, const KeptPart::Added& added) {
+          if (part.setbacks != setbacks) return false;
+          const auto done = f(added.log);
+          if (!done) replayed.lines.push_back(done.error().message);
+          if (done) replayed.commits += added.commits;
+          return done.has_value();
+        });
+    replayed.whole = last && last == &journal_->back() && last->part.setbacks == setbacks &&
+                     replayed.lines.empty();
     return replayed;
   }
 
  private:
-  // Calls f for what was added after the snapshot, until it returns false.
+  // Calls f for what was added after the snapshot, until it returns false. Returns: the last part
+  // that was looked at, or null.
   template <class F>
-  void for_each_added(const proto::SnapshotInfo& info, F f) const {
-    if (!journal_) return;
+  const KeptPart* for_each_added(const proto::SnapshotInfo& info, F f) const {
+    if (!journal_) return nullptr;
     auto at = std::find_if(journal_->rbegin(), journal_->rend(), [&](const KeptPart& each) {
       return each.part.run == info.run && each.part.base == info.number;
     });
-    if (at == journal_->rend()) return;
+    if (at == journal_->rend()) return nullptr;
     auto part = at.base() - 1;
     do {
       for (const auto& added : part->added)
-        if (!f(part->part, added)) return;
+        if (!f(part->part, added)) return &*part;
     } while (++part != journal_->end() && part->part.continues && part->part.run == info.run);
+    return &*(part - 1);
   }
   std::uint64_t commits_after(const proto::SnapshotInfo& info) const {
     std::uint64_t commits = 0;

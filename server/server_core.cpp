@@ -253,7 +253,7 @@ Result<void> ServerCore::restore(Instant now, const proto::SnapshotInfo& info, E
     commits_before_ += replayed.commits;
     journal = fmt::format(", and its journal, which has {} more", replayed.commits);
     synced_commits_ = commits();
-    begin_part(0, true);
+    replayed.whole ? begin_part(0, true) : break_journal();
   }
   if (phase_ != 0) gate_->on_phase(now, {.number = phase_});  // these orders were carried out
   shard_.forget_workers();

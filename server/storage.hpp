@@ -88,6 +88,7 @@ class Storage {
   using Replay = std::function<Result<void>(std::span<const std::byte>)>;
   struct Replayed {
     std::uint64_t commits = 0;
+    bool whole = false;              // a part that begins now goes on from it
     std::vector<std::string> lines;  // about what is not whole
   };
   virtual Replayed replay(const proto::SnapshotInfo&, std::uint32_t /*setbacks*/, const Replay&) {

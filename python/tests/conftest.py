@@ -46,6 +46,23 @@ def wait_until(true: Callable[[], Any], what: str) -> Any:
     raise AssertionError(f"{what}: not within {DEADLINE} s")
 
 
+def command(place: Path, *words: str) -> str:
+    """`rubato` with these words, in `place`. Returns what it prints; fails if it does."""
+    here = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]  # this python3
+    package = str(Path(rubato.__file__).parents[1])
+    done = subprocess.run(
+        [COMMAND, *words],
+        cwd=place,
+        env=dict(os.environ, PYTHONPATH=package, PATH=here),
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    text = done.stdout + done.stderr
+    assert done.returncode == 0, text
+    return text
+
+
 def arrays(seed: int = 0) -> Dict[str, Any]:
     """The mlp of the clusters here."""
     random = numpy.random.default_rng(seed)

@@ -1,17 +1,12 @@
 """Running statistics stay within what the workers measured, whatever moves the parameters."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-import rubato  # noqa: E402
-from conftest import COMMAND  # noqa: E402
+from conftest import command  # noqa: E402
 
 FILE = """
 name = "statistics"
@@ -86,18 +81,8 @@ CASES = {
 def test_variances_stay_above_zero(case, tmp_path):
     (tmp_path / "train.py").write_text(MODULE)
     (tmp_path / "own.toml").write_text(FILE.format(more=CASES[case]))
-    here = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]  # this python3
-    package = str(Path(rubato.__file__).parents[1])
-    done = subprocess.run(
-        [COMMAND, "compare", "own.toml", "--sync", case.split()[0], "--out", "run", "--save"],
-        cwd=tmp_path,
-        env=dict(os.environ, PYTHONPATH=package, PATH=here),
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    text = done.stdout + done.stderr
-    assert done.returncode == 0, text
+    words = ("--sync", case.split()[0], "--out", "run", "--save")
+    text = command(tmp_path, "compare", "own.toml", *words)
     least = [float(line.split()[-1]) for line in text.splitlines() if "least " in line]
     assert len(least) > 40, text
     assert min(least) > 0

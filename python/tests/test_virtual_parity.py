@@ -1,18 +1,13 @@
 """The same mlp by a loop of one's own and by the built-in worker, on virtual time: equal curves."""
 
 import csv
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy
 import pytest
 
 torch = pytest.importorskip("torch")
 
-import rubato  # noqa: E402
-from conftest import COMMAND  # noqa: E402
+from conftest import command  # noqa: E402
 
 FILE = """
 name = "parity"
@@ -72,20 +67,6 @@ def train():
             optimizer.step()
             w.step(loss, len(x))
 '''
-
-
-def command(place, *words):
-    package = str(Path(rubato.__file__).parents[1])
-    here = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]  # this python3
-    done = subprocess.run(
-        [COMMAND, *words],
-        cwd=place,
-        env=dict(os.environ, PYTHONPATH=package, PATH=here),
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -221,7 +221,7 @@ TEST_CASE("parameters that stay the same are halved once for all, and anew when 
   CHECK_FALSE(same_memory(encode(encoder, parameters, b, head), again));
 }
 
-// Whatever the codec of the differences, a worker holds the averaged elements to the bit.
+// A worker holds the averaged elements to the bit, under every codec of differences.
 TEST_CASE("a difference has the values of averaged elements") {
   const proto::AveragedElements averaged({{0, 1}, {70, 90}, {199, 200}});
   for (const auto& form : {Compression{PayloadCodec::Int8}, Compression{PayloadCodec::TopK, 0.01},

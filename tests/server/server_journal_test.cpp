@@ -237,5 +237,23 @@ TEST_CASE("journal: an order of the scheduler is carried out once") {
   CHECK(next.parameters() == left);
 }
 
+// Its next life could not go on from it. So a commit waits for the next snapshot.
+TEST_CASE("journal: where the one before cannot be used to its end, a new one needs a snapshot") {
+  const auto disk = std::make_shared<SlowStorage::Disk>();
+  {
+    ServerWorld world(journaled(disk));
+    world.members(1, {0});
+    world.from_scheduler(proto::Save{1});
+    tests::sent(world.core);
+  }
+  disk->journal->clear();
+  ServerWorld next(journaled(disk, 1));
+  next.members(1, {0});
+  next.commit(0, 2, kOnes);
+  CHECK(answers(next) == 0);
+  next.from_scheduler(proto::Save{2});
+  CHECK(answers(next) == 3);
+}
+
 }  // namespace
 }  // namespace rubato::server

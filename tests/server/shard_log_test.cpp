@@ -1,4 +1,4 @@
-// What a log replays is the shard that made it, to the bit, whatever was done to it.
+// A log that is replayed on an earlier state makes the shard that wrote it, to the bit.
 #include "server/shard_log.hpp"
 
 #include <doctest/doctest.h>

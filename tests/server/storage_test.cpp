@@ -261,6 +261,7 @@ void wait_until_synced(Storage& storage, std::uint64_t position) {
 struct Told {
   std::string all;
   std::uint64_t commits = 0;
+  bool whole = false;
   std::vector<std::string> lines;
 };
 Told replayed(Storage& storage, std::uint64_t number, std::uint32_t setbacks = 0,
@@ -273,6 +274,7 @@ Told replayed(Storage& storage, std::uint64_t number, std::uint32_t setbacks = 0
       });
   told.commits = found.commits;
   told.lines = found.lines;
+  told.whole = found.whole;
   return told;
 }
 
@@ -303,7 +305,9 @@ void check_journal(const std::function<std::unique_ptr<Storage>()>& life) {
   CHECK(replayed(*storage, 1).all == "a1 a2 ");
   CHECK(replayed(*storage, 2).all == "a2 ");
   CHECK(replayed(*storage, 2).commits == 3);
+  CHECK(replayed(*storage, 2).whole);
   CHECK(replayed(*storage, 2, 1).all.empty());  // the run went back meanwhile
+  CHECK_FALSE(replayed(*storage, 2, 1).whole);
   CHECK(replayed(*storage, 2, 0, 8).all.empty());
   // The next life goes on behind it, and the one after sees both.
   storage->begin_part({.run = 7});
@@ -424,6 +428,7 @@ TEST_CASE("storage: a journal that was cut or damaged is used as far as it is wh
   storage->list();
   const auto told = replayed(*storage, 1);
   CHECK(told.all.find("four") == std::string::npos);
+  CHECK_FALSE(told.whole);
   REQUIRE_FALSE(told.lines.empty());
   CHECK(told.lines.back().find("server-1.2.journal: does not follow") != std::string::npos);
 }
