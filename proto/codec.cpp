@@ -103,7 +103,7 @@ auto write(Builder& b, const Members& m) {
     apart.emplace_back(how.from, worker.value, how.excluded);
   const auto others = apart.empty() ? 0 : b.CreateVectorOfStructs(apart);
   return wire::CreateMembers(b, m.epoch, list, m.phase.number, others, m.setbacks, m.back_to,
-                             m.seeding, m.seeder.value);
+                             m.seeding, m.seeder.value, m.evaluator);
 }
 
 auto write(Builder& b, const MembersAck& m) {
@@ -335,7 +335,7 @@ Result<Body> read(const wire::Notice& t) {
 Result<Body> read(const wire::Members& t) {
   RUBATO_TRY(check_numbers("Members", t.epoch(), t.back_to()));
   Members m{t.epoch(),   {},          {.number = t.phase()}, t.setbacks(),
-            t.back_to(), t.seeding(), WorkerId{t.seeder()}};
+            t.back_to(), t.seeding(), WorkerId{t.seeder()},  t.evaluator()};
   m.members.reserve(t.members()->size());
   for (const auto& member : elements<wire::Member>(t.members()))
     m.members.push_back({WorkerId{member.worker()}, member.incarnation()});

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -180,9 +181,12 @@ std::string settings_that_differ(const std::string& theirs, const std::string& o
 
 std::string other_settings(NodeId sender, const Hello& hello, const std::string& ours) {
   const std::string who = fmt::format("{} '{}' has ", role_name(sender.role), hello.name);
-  const std::string differ = settings_that_differ(hello.settings, ours);
-  const std::string what = differ.empty() ? "other settings than this cluster" : differ;
   const auto has = differing(hello.settings, ours).has;
+  const std::span named(has.data(), std::min(has.size(), kNamedMax));
+  const std::string what = has.empty()
+                               ? "other settings than this cluster"
+                               : fmt::format("{}; this cluster has {}", fmt::join(named, ", "),
+                                             named.size() == 1 ? "another value" : "others");
   const bool files = !has.empty() && std::ranges::all_of(has, [](std::string_view line) {
     return std::ranges::find(kFileSettings, key_of(line)) != std::end(kFileSettings);
   });

@@ -188,6 +188,8 @@ struct Members {
   // nobody.
   std::uint32_t seeding = 0;
   WorkerId seeder = {};
+  // The one evaluator that may pull. 0: none.
+  Incarnation evaluator = 0;
 };
 
 // server -> scheduler: this list is in force.
@@ -403,7 +405,8 @@ std::string other_cluster(const Message& message, std::uint64_t ours);
 // differ. Empty: none.
 std::string settings_that_differ(const std::string& theirs, const std::string& ours);
 
-// The text of an OtherSettings refusal: who, and the first few lines that differ from ours.
+// The text of an OtherSettings refusal: who, and the first few of its lines that differ from ours.
+// Ours are not told: the sender may be a stranger.
 std::string other_settings(NodeId sender, const Hello& hello, const std::string& ours);
 
 // "Commit", "Parameters", ... for logs and errors.

@@ -168,6 +168,9 @@ void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
                            ? "cluster file"
                            : "file of model.layers"));
   } else if (hello.settings != options_.settings) {
+    const std::string who = fmt::format("{} '{}'", role_name(message.sender.role), hello.name);
+    const std::string differ = proto::settings_that_differ(hello.settings, options_.settings);
+    warn_of_refusal(now, who + " has " + (differ.empty() ? "other settings" : differ));
     refuse(from, RefusalCode::OtherSettings,
            other_settings(message.sender, hello, options_.settings));
   } else if (run_.stopped()) {
@@ -178,7 +181,7 @@ void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
   } else if (message.sender.role == Role::Worker) {
     on_worker_hello(now, from, message);
   } else if (message.sender.role == Role::Evaluator) {
-    on_evaluator_hello(from, message.incarnation);
+    on_evaluator_hello(now, from, message.incarnation);
   } else {
     refuse(from, RefusalCode::BadMessage, "a cluster has one scheduler, and it is this one");
   }
@@ -473,14 +476,26 @@ void Scheduler::admit(Instant now, PeerId from, const Message& message) {
   drain_tuner(now);
 }
 
-void Scheduler::on_evaluator_hello(PeerId from, Incarnation incarnation) {
-  evaluator_ = {.incarnation = incarnation, .peer = from};
+void Scheduler::on_evaluator_hello(Instant now, PeerId from, Incarnation incarnation) {
+  if (!evaluator_ || evaluator_->incarnation != incarnation) {
+    evaluator_ = {.incarnation = incarnation, .epoch = lists_.epoch() + 1};
+    change_members(now);
+  }
+  evaluator_->peer = from;
+  evaluator_->started = false;
   if (!serving()) {
     send(from, proto::Heartbeat{});
     return;
   }
   welcome_evaluator();
-  if (run_.started()) send(from, proto::Start{});
+  start_evaluator();
+}
+
+void Scheduler::start_evaluator() {
+  if (!evaluator_ || evaluator_->started || !run_.started() || lists_.acked() < evaluator_->epoch)
+    return;
+  evaluator_->started = true;
+  send(evaluator_->peer, proto::Start{});
 }
 
 void Scheduler::welcome_evaluator() {
@@ -520,7 +535,8 @@ void Scheduler::send_due_lists() {
                       .setbacks = setbacks_.count(),
                       .back_to = setbacks_.back_to(),
                       .seeding = seeding_.seeder() ? seeding_.number() : 0,
-                      .seeder = seeding_.seeder().value_or(WorkerId{})};
+                      .seeder = seeding_.seeder().value_or(WorkerId{}),
+                      .evaluator = evaluator_ ? evaluator_->incarnation : 0};
   list.members.reserve(roster_.members().size());
   for (WorkerId id; roster_.knows(id); ++id.value)
     if (roster_[id].member() && roster_[id].life != Life::Rejoining)
@@ -559,7 +575,6 @@ void Scheduler::begin_training(Instant now) {
   if (tuner_) tuner_->on_start(now);
   copies_.on_start(now);
   order_snapshot(now);
-  if (evaluator_) send(evaluator_->peer, proto::Start{});
   if (options_.evaluations != SchedulerOptions::Evaluations::Evaluator)
     timers_.set(Timer::Evaluation, now + options_.evaluation_interval);
   if (const auto most = options_.stop.max_seconds)
@@ -578,6 +593,7 @@ void Scheduler::start_ready_workers(Instant now) {
   }
   if (!await_seed(now)) return;
   if (run_.gathering()) begin_training(now);
+  start_evaluator();
   while (const auto id = roster_.poll_ready(acked)) {
     send(roster_[*id].peer, proto::Start{});
     exclusion_.on_start(now, *id, roster_[*id].name);
@@ -1137,9 +1153,13 @@ void Scheduler::send_stop(PeerId to) {
   send(to, proto::Stop{*run_.stop_reason(), run_.failed()});
 }
 
-void Scheduler::refuse_aloud(Instant now, PeerId to, std::string why) {
+void Scheduler::warn_of_refusal(Instant now, const std::string& why) {
   if (const auto left_out = said_.admit(now, why))
     log(SchedulerEvent::Kind::Warning, "refused: " + why + more_text(*left_out));
+}
+
+void Scheduler::refuse_aloud(Instant now, PeerId to, std::string why) {
+  warn_of_refusal(now, why);
   refuse(to, RefusalCode::ClusterFull, std::move(why));
 }
 

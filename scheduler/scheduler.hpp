@@ -197,6 +197,8 @@ class Scheduler {
   struct EvaluatorState {
     Incarnation incarnation = 0;
     proto::PeerId peer = 0;
+    std::uint64_t epoch = 0;  // the first list that names it
+    bool started = false;     // it was told to pull
   };
 
   // Messages.
@@ -229,8 +231,10 @@ class Scheduler {
   std::string awaited() const;
   void say_awaited(Instant now);
   void on_evaluator(Instant now, proto::PeerId from, const proto::Message& message);
-  void on_evaluator_hello(proto::PeerId from, Incarnation incarnation);
+  void on_evaluator_hello(Instant now, proto::PeerId from, Incarnation incarnation);
   void welcome_evaluator();
+  // It pulls from when all shards know it.
+  void start_evaluator();
   void on_progress(Instant now, WorkerId worker, const proto::Progress& progress);
   void on_evaluation(Instant now, Instant at, double loss, double accuracy,
                      const ClassFigures& classes = {});
@@ -309,6 +313,7 @@ class Scheduler {
   void send_stop(proto::PeerId to);  // Requires: the run is stopped.
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
   // Who has no place here; the log says it, too.
+  void warn_of_refusal(Instant now, const std::string& why);
   void refuse_aloud(Instant now, proto::PeerId to, std::string why);
 
   // After a return: servers that are new processes wait for each other.

@@ -446,6 +446,7 @@ void ServerCore::on_members(Instant now, const proto::Members& list) {
     }
     seeding_ = list.seeding;
     seeder_ = list.seeder;
+    evaluator_ = list.evaluator;
     replace_members(now, list.members);
     const bool ordered = std::exchange(phase_, list.phase.number) != list.phase.number;
     act(now, gate_->on_phase(now, list.phase));
@@ -864,6 +865,8 @@ void ServerCore::on_pull(PeerId from, const Message& message) {
   if (!id_) return;
   const auto& pull = std::get<proto::Pull>(message.body);
   const bool evaluator = message.sender.role == Role::Evaluator;
+  // A stranger learns nothing, not even that. The evaluator asks again, should it be early.
+  if (evaluator && (evaluator_ == 0 || message.incarnation != evaluator_)) return;
   bool refused = false;     // the commit whose answer this completes
   std::uint64_t round = 0;  // for a worker that has not committed yet
   if (!evaluator) {

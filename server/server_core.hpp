@@ -257,6 +257,7 @@ class ServerCore {
   std::uint32_t setbacks_ = 0;  // as in Members: carried out
   std::uint32_t seeding_ = 0;   // as in Members
   WorkerId seeder_;             // likewise
+  Incarnation evaluator_ = 0;   // likewise
   std::uint32_t seeded_ = 0;    // as in Heartbeat
   UpdateNorms norms_;
   bool doubtful_ = false;             // a commit was refused for a NaN: the parameters may have one

@@ -309,7 +309,7 @@ void never_reads_memory(const Attacked& run) {
   proto::ShmTransport stranger;
   const auto peer = stranger.connect(run.server);
   if (!peer) return;
-  const auto pull = said(run, Role::Evaluator, proto::Pull{1});
+  const auto pull = said(run, Role::Worker, proto::Pull{1});
   const auto shares = [&] { return stranger.shared_memory(*peer); };
   const Instant began = steady_now();
   // Its answer says that the server is there; an offer follows.
@@ -348,7 +348,7 @@ TEST_CASE("attacks: strangers at a cluster without keys") {
   }
   run.attack(
       "pulls that are never read",
-      [&] { never_reads(run.server, parts_of(said(run, Role::Evaluator, proto::Pull{1}))); },
+      [&] { never_reads(run.server, parts_of(said(run, Role::Worker, proto::Pull{1}))); },
       run.server_process.get(), cut + "it does not read what it asks for");
   run.attack(
       "pulls over shared memory that are never read", [&] { never_reads_memory(run); },

@@ -76,6 +76,7 @@ Message any_members() {
   Members m{any_number(), {}};
   m.setbacks = any<std::uint32_t>();
   m.back_to = any_number();
+  m.evaluator = any<std::uint64_t>();
   m.members.resize(any_count());
   for (Member& member : m.members) member = {WorkerId{any<std::uint32_t>()}, any<std::uint64_t>()};
   m.phase.number = any<std::uint32_t>();

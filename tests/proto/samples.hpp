@@ -122,7 +122,8 @@ inline auto fields(const Save& m) {
   return std::tie(m.number, m.keep, m.clock, m.ago);
 }
 inline auto fields(const Members& m) {
-  return std::tie(m.epoch, m.members, m.phase, m.setbacks, m.back_to, m.seeding, m.seeder);
+  return std::tie(m.epoch, m.members, m.phase, m.setbacks, m.back_to, m.seeding, m.seeder,
+                  m.evaluator);
 }
 inline auto fields(const MembersAck& m) {
   return std::tie(m.epoch, m.clock);

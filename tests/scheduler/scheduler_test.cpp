@@ -126,6 +126,23 @@ TEST_CASE("start: the evaluator is welcome once there are shards, and starts wit
   CHECK(count<proto::Start>(said, kEvaluatorPeer) == 1);
 }
 
+TEST_CASE("start: an evaluator that comes later pulls once all servers know it") {
+  SchedulerWorld world;
+  world.start();
+  world.from_evaluator(proto::Hello{"evaluator", 10, ""});
+  auto said = world.collect();
+  CHECK(count<proto::Welcome>(said, kEvaluatorPeer) == 1);
+  CHECK(count<proto::Start>(said, kEvaluatorPeer) == 0);
+  for (const std::uint32_t server : {0u, 1u})
+    CHECK(bodies<proto::Members>(said, server_peer(server)).back().evaluator == 60);
+  world.ack(0);
+  CHECK(count<proto::Start>(world.collect(), kEvaluatorPeer) == 0);
+  world.ack(1);
+  CHECK(count<proto::Start>(world.collect(), kEvaluatorPeer) == 1);
+  world.ack(1);
+  CHECK(count<proto::Start>(world.collect(), kEvaluatorPeer) == 0);
+}
+
 // --- refusals ------------------------------------------------------------------------------------
 
 struct Refused {
@@ -247,19 +264,18 @@ TEST_CASE(
   CHECK(refusal(proto::Role::Worker,
                 "sync = local-sgd\nsync.local-sgd.local_steps = 40\nseed = "
                 "1\ntraining.batch = 32\nmodel.kind = mlp\nworkers = 2\n") ==
-        "worker 'pi-0' has sync = local-sgd; this cluster has sync = bsp" + mend);
+        "worker 'pi-0' has sync = local-sgd; this cluster has another value" + mend);
   CHECK(refusal(proto::Role::Server,
                 "sync = asp\nseed = 2\ntraining.batch = 8\nmodel.kind = "
                 "cnn\nworkers = 2\n") ==
-        "server 'pi-0' has sync = asp, seed = 2, training.batch = 8; this cluster has sync = bsp, "
-        "seed = 1, training.batch = 32" +
+        "server 'pi-0' has sync = asp, seed = 2, training.batch = 8; this cluster has others" +
             mend);
   CHECK(refusal(proto::Role::Evaluator, "sync = bsp\n") ==
         "evaluator 'pi-0' has other settings than this cluster" + mend);
   CHECK(refusal(proto::Role::Worker, "").starts_with("worker 'pi-0' has other settings"));
   CHECK(refusal(proto::Role::Worker, "model.kind = mlp\nmodel.layers = 0b\n") ==
-        "worker 'pi-0' has model.layers = 0b; this cluster has model.layers = 0a: copy the file "
-        "that this key names to every node");
+        "worker 'pi-0' has model.layers = 0b; this cluster has another value: copy the file that "
+        "this key names to every node");
   CHECK(refusal(proto::Role::Worker, "sync = asp\nmodel.layers = 0b\n").ends_with(mend));
   CHECK(refusal(proto::Role::Server, options.settings).empty());
 }

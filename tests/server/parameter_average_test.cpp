@@ -13,11 +13,9 @@ namespace {
 
 using Values = std::vector<float>;
 
-// What the shard gives to `who`.
-Values pulled(ServerWorld& shard, proto::NodeId who) {
+// What the shard answers to `pull`.
+Values pulled(ServerWorld& shard, const proto::Message& pull) {
   tests::sent(shard.core);
-  auto pull = ServerWorld::message(0, proto::Pull{1});
-  pull.sender = who;
   shard.hear(pull);
   Values all;
   for (const auto& out : tests::sent(shard.core)) {
@@ -79,7 +77,7 @@ TEST_CASE("average: the evaluator's is the same whether or not answers were fetc
       shard.commit(0, sequence, Values(5, 1));
       if (fetched) tests::sent(shard.core);
     }
-    return pulled(shard, {proto::Role::Evaluator, 0});
+    return pulled(shard, ServerWorld::pull_of_evaluator());
   };
   CHECK(seen(true).size() == 5);
   CHECK(seen(true) == seen(false));
@@ -89,9 +87,9 @@ TEST_CASE("average: for the evaluator, not for workers, and chunk by chunk as th
   ServerWorld shard({.sync = "tempo", .average = true});
   shard.members(1, {0});
   for (Sequence sequence = 2; sequence < 60; ++sequence) shard.commit(0, sequence, Values(5, 1));
-  CHECK(pulled(shard, {proto::Role::Worker, 0}) == shard.parameters());
+  CHECK(pulled(shard, ServerWorld::message(0, proto::Pull{1})) == shard.parameters());
   CHECK(shard.parameters() == Values{-48, -38, -28, -18, -8});
-  const Values seen = pulled(shard, {proto::Role::Evaluator, 0});
+  const Values seen = pulled(shard, ServerWorld::pull_of_evaluator());
   REQUIRE(seen.size() == 5);
   for (std::size_t i = 0; i < 5; ++i) {  // a mean of the last values: behind, but not by much
     CHECK(seen[i] > shard.parameters()[i] + 1);

@@ -20,10 +20,8 @@ class KeepingShard : public ServerWorld {
 
   // Returns: what an evaluator is given.
   Values evaluate() {
-    auto pull = message(0, proto::Pull{1});
-    pull.sender.role = proto::Role::Evaluator;
     sent(core);
-    hear(pull);
+    hear(pull_of_evaluator());
     Values all;
     for (const auto& out : sent(core)) {
       const auto values = tests::values_of(out.message.payload);
@@ -48,7 +46,10 @@ class KeepingShard : public ServerWorld {
     return setup;
   }
   void tell(std::uint32_t order) {
-    proto::Members list{.epoch = ++epoch_, .members = {}, .phase = {.number = number_ += order}};
+    proto::Members list{.epoch = ++epoch_,
+                        .members = {},
+                        .phase = {.number = number_ += order},
+                        .evaluator = kEvaluator};
     for (const std::uint32_t worker : {0u, 1u}) list.members.push_back({{worker}, life_of(worker)});
     from_scheduler(std::move(list));
   }

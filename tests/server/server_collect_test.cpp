@@ -45,9 +45,7 @@ TEST_CASE("fedbuff: an average follows the means") {
   shard.members(1, {0, 1});
   const auto evaluated = [&] {
     sent(shard.core);
-    auto pull = ServerWorld::message(0, proto::Pull{1});
-    pull.sender = {proto::Role::Evaluator, 0};
-    shard.hear(pull);
+    shard.hear(ServerWorld::pull_of_evaluator());
     return tests::values_of(sent(shard.core).front().message.payload);
   };
   const auto round = [&](Sequence sequence) {

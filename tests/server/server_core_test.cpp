@@ -171,7 +171,28 @@ TEST_CASE("server: a member list before its Welcome is left for the scheduler to
   CHECK(sent(core).empty());
 }
 
-TEST_CASE("server: parameters are for members and evaluators") {
+TEST_CASE("server: an evaluator that no list names gets no answer") {
+  ServerWorld shard;
+  sent(shard.core);
+  const auto answers = [&](Incarnation life) {
+    auto pull = ServerWorld::pull_of_evaluator();
+    pull.incarnation = life;
+    shard.hear(pull);
+    return sent(shard.core).size();
+  };
+  for (const Incarnation life : {Incarnation{0}, kEvaluator}) CHECK(answers(life) == 0);
+  shard.members(1, {0});
+  sent(shard.core);
+  for (const Incarnation life : {Incarnation{0}, kEvaluator + 1}) CHECK(answers(life) == 0);
+  CHECK(answers(kEvaluator) > 0);
+  // A list with another one: it has taken its place.
+  shard.from_scheduler(proto::Members{.epoch = 2, .members = {}, .evaluator = kEvaluator + 1});
+  sent(shard.core);
+  CHECK(answers(kEvaluator) == 0);
+  CHECK(answers(kEvaluator + 1) > 0);
+}
+
+TEST_CASE("server: parameters are for members and the evaluator") {
   ServerWorld shard;
   shard.members(1, {0});
   sent(shard.core);
@@ -192,9 +213,8 @@ TEST_CASE("server: a pull brings every parameter once, in chunks of one version"
   sent(shard.core);
   proto::Message pull = ServerWorld::message(0, proto::Pull{9});
   SUBCASE("by a member") {}
-  SUBCASE("by an evaluator, who is in no list") {
-    pull.sender = {proto::Role::Evaluator, 0};
-    pull.incarnation = 555;
+  SUBCASE("by the evaluator of the list") {
+    pull = ServerWorld::pull_of_evaluator(9);
   }
   shard.core.on_message(shard.now, 42, pull);
   std::vector<float> pulled;

@@ -30,6 +30,8 @@ inline proto::PeerId peer_of(std::uint32_t worker) {
 inline Incarnation life_of(std::uint32_t worker) {
   return 1000 + worker;
 }
+// The evaluator of every list of ServerWorld::members().
+inline constexpr Incarnation kEvaluator = 555;
 
 struct ServerSetup {
   std::string sync = "asp";
@@ -116,7 +118,7 @@ class ServerWorld {
                      .payload = {}});
   }
   void members(std::uint64_t epoch, const std::vector<std::uint32_t>& workers) {
-    proto::Members list{.epoch = epoch, .members = {}};
+    proto::Members list{.epoch = epoch, .members = {}, .evaluator = kEvaluator};
     for (const auto worker : workers) list.members.push_back({{worker}, life_of(worker)});
     from_scheduler(std::move(list));
   }
@@ -128,6 +130,13 @@ class ServerWorld {
             .incarnation = life_of(worker),
             .body = std::move(body),
             .payload = std::move(payload)};
+  }
+  static proto::Message pull_of_evaluator(Sequence sequence = 1) {
+    return {.cluster = kCluster,
+            .sender = {proto::Role::Evaluator, 0},
+            .incarnation = kEvaluator,
+            .body = proto::Pull{sequence},
+            .payload = {}};
   }
   // One chunk of a commit of the whole shard.
   proto::Message chunk(std::uint32_t worker, Sequence sequence, std::uint64_t offset,

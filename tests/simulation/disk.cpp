@@ -55,6 +55,16 @@ void JournalDisk::flip_bit(Rng& rng) {
   byte = static_cast<char>(byte ^ (1 << rng.below(8)));
 }
 
+std::uint64_t SnapshotStorage::commits_after(const proto::SnapshotInfo& info) const {
+  std::uint64_t commits = 0;
+  if (disk_.journals)
+    disk_.for_each_after(info, [&](const LoggedPart&, const LoggedPart::Addition& addition) {
+      commits += addition.commits;
+      return true;
+    });
+  return commits;
+}
+
 server::Storage::Inventory SnapshotStorage::list() {
   Inventory all;
   for (const auto& slot : disk_.slots) {
@@ -63,7 +73,7 @@ server::Storage::Inventory SnapshotStorage::list() {
     if (slot->damaged)
       all.refused.push_back(name + ": fails its checksum: it is damaged");
     else
-      all.snapshots.push_back({slot->snapshot.info, name});
+      all.snapshots.push_back({slot->snapshot.info, name, commits_after(slot->snapshot.info)});
   }
   std::ranges::sort(all.snapshots, {}, [](const Found& found) { return found.info.number; });
   if (bug_ == Bug::Overstated)
@@ -114,6 +124,11 @@ void SnapshotStorage::save(server::ShardSnapshot snapshot, std::uint64_t keep) {
   write(writing_, writing_slot_);
 }
 
+std::optional<Result<void>> SnapshotStorage::poll_saved() {
+  if (saved_ && *saved_) holds_answers_ = false;
+  return std::exchange(saved_, std::nullopt);
+}
+
 void SnapshotStorage::write(const std::shared_ptr<SavedSnapshot>& next, std::size_t slot) {
   events_.after(disk_.write, [this, slot, weak = std::weak_ptr(next)] {
     const auto whole = weak.lock();
@@ -128,6 +143,86 @@ void SnapshotStorage::write(const std::shared_ptr<SavedSnapshot>& next, std::siz
     writing_.reset();
     hooks_.told();
   });
+}
+
+// --- the journal ---------------------------------------------------------------------------------
+
+void SnapshotDisk::damage_journal(Rng& rng) {
+  if (journal.empty()) return;
+  const std::size_t damaged = rng.below(journal.size());
+  auto& added = journal[damaged].added;
+  if (added.empty()) return;
+  added.resize(rng.below(added.size()));
+  journal.resize(damaged + 1);
+  // It is not the end of a file that was cut short: what comes now cannot go on from it.
+  journal.push_back({{.run = journal.back().part.run, .continues = false}, {}});
+}
+
+const LoggedPart* SnapshotDisk::for_each_after(
+    const proto::SnapshotInfo& info,
+    const std::function<bool(const LoggedPart&, const LoggedPart::Addition&)>& f) const {
+  const auto based = [&](const LoggedPart& each) {
+    return each.part.run == info.run && each.part.base == info.number;
+  };
+  const auto last = std::find_if(journal.rbegin(), journal.rend(), based);
+  if (last == journal.rend()) return nullptr;
+  for (auto part = last.base() - 1;;) {
+    for (const auto& addition : part->added)
+      if (!f(*part, addition)) return &*part;
+    const auto next = part + 1;
+    if (next == journal.end() || !next->part.continues || next->part.run != info.run) return &*part;
+    part = next;
+  }
+}
+
+void SnapshotStorage::begin_part(const Part& part) {
+  refused_ = refused_ || disk_.full;
+  if (!refused_) disk_.journal.push_back({part, {}});
+  holds_answers_ = holds_answers_ || (!part.continues && part.base == 0);
+}
+
+std::uint64_t SnapshotStorage::append(std::vector<std::byte> log, std::uint64_t commits) {
+  refused_ = refused_ || disk_.full;
+  ++position_;
+  if (refused_) return position_;
+  auto& added = disk_.journal.back().added;
+  unmarked_.emplace_back(disk_.journal.size() - 1, added.size());
+  added.push_back({std::move(log), commits, 0});
+  return position_;
+}
+
+Result<std::uint64_t> SnapshotStorage::synced() {
+  if (refused_) return fail(ErrorCode::Io, "cannot write the journal: No space left on device");
+  return position_;
+}
+
+void SnapshotStorage::mark(std::uint64_t save) {
+  for (const auto& [part, addition] : unmarked_) disk_.journal[part].added[addition].save = save;
+  unmarked_.clear();
+}
+
+server::Storage::Replayed SnapshotStorage::replay(const proto::SnapshotInfo& info,
+                                                  std::uint32_t setbacks, const Replay& f) {
+  Replayed replayed;
+  std::vector<const LoggedPart::Addition*> all;
+  const LoggedPart* const last =
+      disk_.for_each_after(info, [&](const LoggedPart& part, const LoggedPart::Addition& addition) {
+        if (part.part.setbacks == setbacks) all.push_back(&addition);
+        return part.part.setbacks == setbacks;
+      });
+  if (bug_ == Bug::LosesAnswered && !all.empty()) all.pop_back();
+  for (const auto* addition : all) {
+    if (const auto done = f(addition->log); !done) {
+      replayed.lines.push_back(done.error().message);
+      break;
+    }
+    if (bug_ == Bug::ReplaysTwice) (void)f(addition->log);
+    replayed.commits += addition->commits;
+    replayed_ = addition->save;
+  }
+  replayed.whole = last && last == &disk_.journal.back() && last->part.setbacks == setbacks &&
+                   replayed.lines.empty();
+  return replayed;
 }
 
 void SnapshotStorage::finish() {

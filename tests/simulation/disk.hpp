@@ -1,7 +1,8 @@
 // tests/simulation/disk.hpp - the disks of the machines.
 // A server's disk has the two snapshots of server/file_storage.hpp: a snapshot takes its time, is
 // there when it is whole, and is lost if the process ends before. The disk may be slow or full, and
-// a bit may flip in what lies there.
+// a bit may flip in what lies there. Where servers keep a journal, an addition to it is on disk at
+// once: so what is answered is answered in the event in which it was applied, as without a journal.
 // The scheduler's disk has the journal. Nothing of it is synced by the scheduler: the system writes
 // it within kWriteBack, and a loss of power takes what was not written.
 // Threads: one owner.
@@ -16,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/rng.hpp"
 #include "server/storage.hpp"
@@ -30,10 +32,30 @@ struct SavedSnapshot {
   bool damaged = false;
 };
 
+struct LoggedPart {
+  struct Addition {
+    std::vector<std::byte> log;
+    std::uint64_t commits = 0;
+    std::uint64_t save = 0;  // the save() that would hold the same
+  };
+  server::Storage::Part part;
+  std::vector<Addition> added;
+};
+
 struct SnapshotDisk {
   std::array<std::optional<SavedSnapshot>, server::kSnapshotsKept> slots;
   Duration write = Duration::from_ms(50);  // that a snapshot takes
   bool full = false;
+  bool journals = false;
+  std::vector<LoggedPart> journal;
+
+  // A bit flips in the journal: what stands behind it leads on from nothing.
+  void damage_journal(Rng& rng);
+  // Calls f(addition) for what was added after the snapshot, until it returns false. Returns: the
+  // part that was looked at last, or null.
+  const LoggedPart* for_each_after(
+      const proto::SnapshotInfo& info,
+      const std::function<bool(const LoggedPart&, const LoggedPart::Addition&)>& f) const;
 };
 
 class JournalDisk {
@@ -72,12 +94,27 @@ class SnapshotStorage final : public server::Storage {
   Inventory list() override;
   Result<server::ShardSnapshot> load(const proto::SnapshotInfo& info) override;
   void save(server::ShardSnapshot snapshot, std::uint64_t keep) override;
-  std::optional<Result<void>> poll_saved() override { return std::exchange(saved_, std::nullopt); }
+  std::optional<Result<void>> poll_saved() override;
+  bool journals() const override { return disk_.journals; }
+  void begin_part(const Part& part) override;
+  std::uint64_t append(std::vector<std::byte> log, std::uint64_t commits) override;
+  Result<std::uint64_t> synced() override;
+  Replayed replay(const proto::SnapshotInfo& info, std::uint32_t setbacks,
+                  const Replay& f) override;
+  // The journal goes on from no snapshot that is on disk yet: until then nothing is answered.
+  bool holds_answers() const { return holds_answers_; }
+  // What was added since the last call holds the same as this save() would.
+  bool has_added() const { return !unmarked_.empty(); }
+  void mark(std::uint64_t save);
+  // The save() that holds the same as the shard after the last replay(), if that did anything.
+  std::optional<std::uint64_t> replayed() const { return replayed_; }
+
   // The process ends in order: what it writes, it writes to the end.
   void finish();
   bool writes() const { return writing_ != nullptr; }
 
  private:
+  std::uint64_t commits_after(const proto::SnapshotInfo& info) const;
   std::size_t slot_for(const proto::SnapshotInfo& next, std::uint64_t keep) const;
   void write(const std::shared_ptr<SavedSnapshot>& next, std::size_t slot);
 
@@ -88,6 +125,11 @@ class SnapshotStorage final : public server::Storage {
   std::shared_ptr<SavedSnapshot> writing_;
   std::size_t writing_slot_ = 0;
   std::optional<Result<void>> saved_;
+  std::vector<std::pair<std::size_t, std::size_t>> unmarked_;  // part and addition
+  std::uint64_t position_ = 0;
+  std::optional<std::uint64_t> replayed_;
+  bool refused_ = false;  // an addition found no room
+  bool holds_answers_ = false;
 };
 
 }  // namespace rubato::simulation

@@ -261,6 +261,7 @@ void World::flip_bit(Node& node) {
     node.last_state.clear();
     return;
   }
+  if (node.snapshots.journals && rng_.below(2) == 0) return node.snapshots.damage_journal(rng_);
   auto& slot = node.snapshots.slots[rng_.below(node.snapshots.slots.size())];
   if (slot) slot->damaged = true;
 }

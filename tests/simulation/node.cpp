@@ -63,6 +63,7 @@ std::unique_ptr<server::ServerCore> make_server(const Plan& plan, const Node& no
   options.shard.chunk_bytes = kChunkElements * sizeof(float);
   options.shard.optimizer.global_rate = 1;
   options.seeds = options.shard.keeps_initial = plan.seeds;
+  options.journal = plan.journal;
   options.timing = join_timing();
   options.settings = kSettings;
   options.form = sync::commit_form(plan.sync, sync_options_of(plan));

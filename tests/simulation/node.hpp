@@ -97,6 +97,8 @@ struct Node {
 
   // Of a server: what its last process had, and what the scheduler said to be lost.
   std::optional<std::uint64_t> last_commits;
+  std::uint64_t last_answered = 0;  // of these, under so many setbacks
+  std::uint32_t last_setbacks = 0;
   std::optional<std::uint64_t> said_lost;
   // Of the scheduler: its state when it died. Empty: the journal does not have all of it.
   std::string last_state;

@@ -59,9 +59,10 @@ struct Plan {
   std::string sync = "bsp";
   int staleness = 2;  // of ssp
   int servers = 1;
-  int workers = 1;     // that the start waits for
-  int spare = 0;       // that may join later
-  bool seeds = false;  // a worker tells the initial values
+  int workers = 1;       // that the start waits for
+  int spare = 0;         // that may join later
+  bool seeds = false;    // a worker tells the initial values
+  bool journal = false;  // servers keep one
   double snapshot_every = 10;
   std::vector<double> step_seconds;  // by worker, spare ones at the end
   double faults_end = 60;            // then everything is healed

@@ -76,6 +76,8 @@ const std::vector<BugRow>& planted_bugs() {
       {Bug::ChunkTwice, "chunk-twice", "exactly-once"},
       {Bug::TornSnapshot, "torn-snapshot", "snapshot-content"},
       {Bug::TwoTimelines, "two-timelines", "mixed-moments"},
+      {Bug::LosesAnswered, "loses-answered", "answered-lost"},
+      {Bug::ReplaysTwice, "replays-twice", "snapshot-content"},
       {Bug::Overstated, "overstated", "loss-untold"},
       {Bug::UnwrittenInput, "unwritten-input", "replay-differs"},
       {Bug::ForgetsToCommit, "forgets-to-commit", "no-progress"},

@@ -21,6 +21,8 @@ enum class Bug {
   ChunkTwice,       // the transport hands over a chunk whose values count twice
   TornSnapshot,     // a storage hands out a snapshot of which one chunk is another's
   TwoTimelines,     // a storage calls an older snapshot by the newer one's number
+  LosesAnswered,    // a storage does not give back the last addition to a journal
+  ReplaysTwice,     // a storage gives each addition to a journal twice
   Overstated,       // a storage says that a snapshot holds more commits than it does
   UnwrittenInput,   // the journal leaves out an input that changed the scheduler
   ForgetsToCommit,  // a worker's rule never commits again after it joined anew

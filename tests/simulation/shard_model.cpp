@@ -34,6 +34,7 @@ ShardModel::ShardModel(History& history, std::string name, const Plan& plan, std
 }
 
 void ShardModel::restored() {
+  answered_ = state_.commits;
   for (std::uint64_t at = 0; at < state_.values.size(); at += kChunkElements) restored_.insert(at);
 }
 
@@ -157,7 +158,7 @@ void ShardModel::apply(Member& member) {
     for (std::size_t i = 0; i < chunk.size(); ++i) state_.values[offset + i] -= chunk[i];
 }
 
-void ShardModel::on_answers(Instant now, const std::vector<Answer>& answers) {
+void ShardModel::on_answers(Instant now, const std::vector<Answer>& answers, bool late) {
   // Whose commit is answered now. A map, so in the order of workers.
   std::map<std::uint32_t, Member*> released;
   for (const Answer& answer : answers) {
@@ -172,7 +173,8 @@ void ShardModel::on_answers(Instant now, const std::vector<Answer>& answers) {
   }
   for (const auto& [worker, member] : released) answered(now, worker, *member);
   for (const Answer& answer : answers)
-    compare(now, answer.message, std::get<proto::Parameters>(answer.message.body));
+    if (!late) compare(now, answer.message, std::get<proto::Parameters>(answer.message.body));
+  answered_ = state_.commits;
 }
 
 void ShardModel::answered(Instant now, std::uint32_t worker, Member& member) {

@@ -46,6 +46,9 @@ class ShardModel {
              std::optional<State> snapshot, std::uint32_t setbacks);
 
   const State& state() const { return state_; }
+  // The commits that were in it when it answered last. With a journal they are on disk.
+  std::uint64_t answered() const { return answered_; }
+  std::uint32_t setbacks() const { return setbacks_; }
   // The process has this state under this number of snapshot.
   void know(std::uint64_t number, State state) { known_[number] = std::move(state); }
 
@@ -57,7 +60,8 @@ class ShardModel {
     proto::PeerId to = 0;
     proto::Message message;  // with Parameters
   };
-  void on_answers(Instant now, const std::vector<Answer>& answers);
+  // `late`: their values are of an earlier event.
+  void on_answers(Instant now, const std::vector<Answer>& answers, bool late);
 
  private:
   struct Member {
@@ -88,6 +92,7 @@ class ShardModel {
   Applies applies_;
   std::uint64_t staleness_;
   State state_;
+  std::uint64_t answered_ = 0;
   std::set<std::uint64_t> restored_;  // chunks that were not compared since a restore, by offset
   bool broken_ = false;               // it was said that the parameters differ
   std::uint64_t epoch_ = 0;

@@ -142,7 +142,11 @@ void World::end(Process& process, std::optional<int> code, const std::string& wh
                 fmt::format("{} (process {}) ends{}: {}", node.name, process.id,
                             code ? fmt::format(" with {}", *code) : std::string(), why));
   if (process.server) {
-    if (process.model) node.last_commits = process.model->state().commits;
+    if (process.model) {
+      node.last_commits = process.model->state().commits;
+      node.last_answered = process.model->answered();
+      node.last_setbacks = process.model->setbacks();
+    }
     if (code) process.storage->finish();
   }
   if (process.scheduler) {

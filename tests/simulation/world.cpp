@@ -21,6 +21,7 @@ std::vector<std::unique_ptr<Node>> make_nodes(const Plan& plan) {
     node->index = index;
     node->place = static_cast<Place>(nodes.size());
     node->name = name;
+    node->snapshots.journals = plan.journal;
     nodes.push_back(std::move(node));
   };
   add(proto::Role::Scheduler, 0, "scheduler");
@@ -220,7 +221,8 @@ void World::to_server(Process& process, proto::PeerId peer, const ParcelPtr& par
   const auto range = proto::shard_range(parameters_of(plan_), process.server->id()->index,
                                         static_cast<std::uint32_t>(plan_.servers));
   std::optional<ShardModel::State> restored;
-  if (process.loaded) restored = watcher_.saved_state(*process.loaded);
+  if (process.loaded)
+    restored = watcher_.saved_state(process.storage->replayed().value_or(*process.loaded));
   process.model = std::make_unique<ShardModel>(history_, process.node->name, plan_, range.count(),
                                                std::move(restored),
                                                std::get<proto::Welcome>(message.body).setbacks);
@@ -267,6 +269,7 @@ void World::speak(Process& process) {
     while (const auto out = process.worker->poll_send())
       send(process, process.peers.at(out->to), out->message);
   } else if (process.server) {
+    const bool late = process.storage->holds_answers();
     while (const auto out = process.server->poll_send()) {
       if (std::holds_alternative<proto::Parameters>(out->message.body))
         process.answers.push_back({out->to, out->message});
@@ -277,8 +280,10 @@ void World::speak(Process& process) {
     while (const auto line = process.server->poll_warning())
       history_.line(events_.now(), process.node->name + ": warning: " + *line);
     if (process.model && !process.answers.empty())
-      process.model->on_answers(events_.now(), process.answers);
+      process.model->on_answers(events_.now(), process.answers, late);
     process.answers.clear();
+    if (process.model && process.storage->has_added())
+      process.storage->mark(watcher_.on_saving(events_.now(), process, process.loaded_number));
   } else {
     while (const auto event = process.scheduler->poll_log())
       watcher_.on_scheduler_line(events_.now(), event->text);
