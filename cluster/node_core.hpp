@@ -43,6 +43,10 @@ void start_core(Core& core, Instant now) {
   if constexpr (requires { core.on_start(now); }) core.on_start(now);
 }
 
+// It has something to do before its process ends, and then stops.
+template <class Core>
+inline constexpr bool kTakesLeave = requires(Core core, Instant now) { core.on_interrupt(now); };
+
 // Workers count what their links carry.
 template <NodeCore Core>
 void count_bytes(Core& core, std::uint64_t up, std::uint64_t down) {

@@ -81,11 +81,14 @@ class NodeLoop {
         if (core_.failure()) return tl::unexpected<Error>(*core_.failure());
         if (core_.stopped()) return *core_.stopped();
         if (stop.stop_requested()) {
-          if constexpr (requires { core_.on_interrupt(); }) {
-            core_.on_interrupt();
-            continue;
+          if constexpr (kTakesLeave<Core>) {
+            if (!std::exchange(interrupted_, true)) {
+              core_.on_interrupt(steady_now());
+              continue;
+            }
+          } else {
+            return std::string("interrupted");
           }
-          return std::string("interrupted");
         }
         wakeup = core_.poll_wakeup();
       }
@@ -227,6 +230,7 @@ class NodeLoop {
   proto::LoopTrace* trace_;
   Peers peers_;
   std::optional<Lookout> scheduler_;  // empty: not looked for
+  bool interrupted_ = false;          // the core was told
   LogLimit refused_;                  // frames, by sender
   LogLimit unreached_;                // messages, by receiver
 };

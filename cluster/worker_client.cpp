@@ -242,7 +242,7 @@ Result<void> WorkerClient::pull(std::span<const TensorMemory> tensors) {
 void WorkerClient::leave(const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
-    core_->on_interrupt(why);
+    core_->on_interrupt(steady_now(), why);
   }
   thread_.request_stop();
   transport_->wake();

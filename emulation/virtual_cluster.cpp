@@ -486,7 +486,7 @@ Result<void> VirtualCluster::join(Node place) {
 }
 
 Result<void> VirtualCluster::leave(Node place, const std::string& why) {
-  worker_at(place).core->on_interrupt(why);
+  worker_at(place).core->on_interrupt(now_, why);
   pump(place, worker_at(place));
   return end_life(place, false);
 }

@@ -346,7 +346,8 @@ struct Heartbeat {
   std::uint64_t saving = 0;              // servers: the snapshot that is being written; 0: none
   std::uint64_t commits = 0;             // servers: of the run, in the shard
   std::uint32_t seeded =
-      0;  // servers: the number of the initial values that the shard has; 0: none
+      0;                 // servers: the number of the initial values that the shard has; 0: none
+  bool leaving = false;  // servers: it ends once it has a snapshot of now, and asks for the order
 };
 
 // scheduler -> worker: what the tuner wants.

@@ -124,6 +124,10 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
     servers_[index].clock_heard = now;
   }
   if (beat) copies_.on_told(index, *beat, commits());
+  if (beat && beat->leaving && run_.training()) {
+    copies_.hurry(now);
+    order_snapshot(now);
+  }
   if (beat && seeding_.on_told(index, beat->seeded) && !run_.stopped()) start_ready_workers(now);
   if (run_.phase() == RunPhase::ServersEnd) {
     if (std::holds_alternative<proto::Leave>(message.body))

@@ -24,6 +24,8 @@ namespace {
 
 // An order that took so much longer than the quickest one would mix moments.
 constexpr Duration kOrderLateAfter = Duration::from_ms(1500);
+constexpr Duration kOrderAwaited = Duration::from_seconds(3);
+const std::string kInterrupted = "interrupted";
 constexpr Duration kClockStoodStill = Duration::from_ms(-100);
 
 // A reply carries a checksum if the commit did. Compressed replies never do.
@@ -80,6 +82,24 @@ void ServerCore::on_wakeup(Instant now) {
   }
   if (auto error = joiner_.overdue(now)) failure_ = std::move(error);
   if (auto error = joiner_.forsaken(now)) failure_ = std::move(error);
+  if (leave_by_ && now >= *leave_by_ && !stopped_) {
+    warnings_.push(fmt::format(
+        "ends without a snapshot of now: the scheduler ordered none for {:.0f} s; commits since "
+        "the last one are lost",
+        kOrderAwaited.seconds()));
+    stopped_ = kInterrupted;
+  }
+}
+
+// Between the last snapshot and the end of this process are commits that were answered.
+void ServerCore::on_interrupt(Instant now) {
+  const std::uint64_t kept = known_.empty() ? 0 : known_.back().commits;
+  if (!storage_ || journals_ || !id_ || commits() == kept || joiner_.lonely(now)) {
+    stopped_ = kInterrupted;
+    return;
+  }
+  leave_by_ = now + kOrderAwaited;
+  send(scheduler_, heartbeat(now));
 }
 
 proto::Heartbeat ServerCore::state_of_snapshots() const {
@@ -88,6 +108,7 @@ proto::Heartbeat ServerCore::state_of_snapshots() const {
   beat.saving = saving_.value_or(0);
   beat.commits = kept_commits();
   beat.seeded = seeded_;
+  beat.leaving = leave_by_.has_value();
   return beat;
 }
 
@@ -351,6 +372,7 @@ void ServerCore::save(Instant now, const proto::Save& order) {
                   .state = shard_.state()},
                  order.keep);
   begin_part(number, true);
+  if (leave_by_) stopped_ = kInterrupted;  // nothing is answered any more
 }
 
 void ServerCore::begin_part(std::uint64_t base, bool continues) {

@@ -18,6 +18,7 @@
 
 #include "base/ids.hpp"
 #include "base/time.hpp"
+#include "base/timers.hpp"
 #include "proto/joiner.hpp"
 #include "proto/outbox.hpp"
 #include "server/reply_encoder.hpp"
@@ -76,13 +77,18 @@ class ServerCore {
              std::unique_ptr<Storage> storage = nullptr);
 
   void on_start(Instant now);
+  // The process is to end. It stops once a snapshot of now is being written, which the storage
+  // writes to its end; at once where nothing would be lost; after kOrderAwaited at the latest.
+  void on_interrupt(Instant now);
   // A message from any peer. Unknown senders and impossible values are refused.
   void on_message(Instant now, proto::PeerId from, const proto::Message& message);
   // `from` sent bytes that did not decode: it is told so.
   void on_bad_frame(proto::PeerId from, const Error& error);
   void on_wakeup(Instant now);
   std::optional<proto::ToPeer> poll_send();
-  std::optional<Instant> poll_wakeup() const { return joiner_.poll_wakeup(); }
+  std::optional<Instant> poll_wakeup() const {
+    return earliest({joiner_.poll_wakeup(), leave_by_});
+  }
   // What it did with snapshots, and what is wrong with them: one line each.
   std::optional<std::string> poll_log() { return log_.poll(); }
   std::optional<std::string> poll_warning() { return warnings_.poll(); }
@@ -284,6 +290,7 @@ class ServerCore {
   };
   std::deque<Waiting> waiting_;  // for the journal
   std::optional<std::string> stopped_;
+  std::optional<Instant> leave_by_;  // it was interrupted, and waits for the order of a snapshot
   std::optional<Error> failure_;
   proto::Outbox<proto::ToPeer> outbox_;
   proto::Outbox<std::string> log_;

@@ -141,7 +141,7 @@ class WorkerCore {
   // The initial values of the whole model. Requires: next_action() is Seed.
   void on_seed(Instant now, Update values);
   // The user wants this worker to leave: a farewell that says why, then Finish.
-  void on_interrupt(const std::string& why = "interrupted") { finish(why); }
+  void on_interrupt(Instant, const std::string& why = "interrupted") { finish(why); }
   // What the links carried for this worker, both frames of every message.
   void on_bytes(std::uint64_t up, std::uint64_t down) {
     progress_.bytes_up += up;

@@ -99,6 +99,50 @@ TEST_CASE("a scheduler killed, then stopped: the same command goes on, and no ot
   }
 }
 
+TEST_CASE("a server that is stopped in order and started again loses no commit") {
+  const Workplace place;
+  // The first snapshot is ordered at the start, and no other one by the clock.
+  place.write("quick.toml", QuickCluster{.servers = 2, .stop = kEndless}.text() +
+                                "[snapshot]\nevery_seconds = 1000\n");
+  for (const char* sync : {"bsp", "adsp"}) {
+    CAPTURE(sync);
+    const std::string endpoint = tests::endpoint_at(tests::free_port());
+    const auto start = [&](std::vector<std::string> words) {
+      words.insert(words.end(), {"quick.toml", "--sync", sync});
+      if (words[0] != "scheduler") words.insert(words.end(), {"--scheduler", endpoint});
+      return std::make_unique<Process>(place, words);
+    };
+    const auto start_server = [&](const char* name) {
+      return start({"server", "--name", name, "--state", std::string("state-") + sync});
+    };
+    const auto scheduler = start({"scheduler", "--bind", endpoint, "--out", sync});
+    scheduler->wait_for_words("listens on");
+    const auto first = start_server("server-0");
+    auto second = start_server("server-1");
+    std::vector<std::unique_ptr<Process>> workers;
+    for (const char* name : {"fast-0", "fast-1", "slow"})
+      workers.push_back(start({"worker", "--stretch", "--name", name}));
+    scheduler->wait_for_words("training starts");
+    for (const char* server : {"server-0", "server-1"})
+      place.wait_for_file(fmt::format("state-{}/{}.1.snapshot", sync, server));
+    for (int times = 0; times < 2; ++times) {
+      second->signal(SIGTERM);
+      CHECK(second->wait_for_end() == 130);
+      CAPTURE(second->err());
+      CHECK_FALSE(contains(second->err(), "without a snapshot"));
+      second = start_server("server-1");
+      const std::string back =
+          scheduler->wait_for_words("'server-1' is back from its snapshot of ");
+      CHECK_MESSAGE(back.ends_with(" s ago: 0 commits lost"), back);
+    }
+    scheduler->signal(SIGINT);
+    CHECK(scheduler->wait_for_end() == 130);
+    for (const auto& worker : workers) worker->wait_for_end();
+    second->wait_for_end();
+    first->wait_for_end();
+  }
+}
+
 TEST_CASE("Ctrl-C loses nothing: up --resume goes on from the last instant") {
   const Workplace place;
   // The first snapshot is ordered at the start, and no other one before Ctrl-C.

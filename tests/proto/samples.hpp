@@ -83,7 +83,7 @@ inline std::vector<Message> every_message() {
       message(ProbeReply{9, true, {0, 262'144}, true, true, 3}),
       message(progress),
       message(Heartbeat{{5}, {6}, 7}),
-      message(Heartbeat{{5}, {6}, 7, {}, true, 8, 9, 10}),
+      message(Heartbeat{{5}, {6}, 7, {}, true, 8, 9, 10, true}),
       message(Directive{2.5, 7, Duration::from_ms(1500), 0.5, 24, 0.25}),
       message(Evaluation{{2'000}, 0.45, 0.84, 33, 120, 0.4, 0.1, 1.2, {0.5, 0.75, 0.875}}),
       message(Describe{"box-7", {std::string(3000, 's'), 70'000, 80'000}, 12}),
@@ -151,7 +151,7 @@ inline auto fields(const Progress& m) {
                   m.wait, m.communicate, m.bytes_up, m.bytes_down, m.batch, m.alignment, m.late);
 }
 inline auto fields(const Heartbeat& m) {
-  return std::tie(m.echo, m.clock, m.saved, m.broken, m.saving, m.commits, m.seeded);
+  return std::tie(m.echo, m.clock, m.saved, m.broken, m.saving, m.commits, m.seeded, m.leaving);
 }
 inline auto fields(const Directive& m) {
   return std::tie(m);

@@ -49,6 +49,21 @@ TEST_CASE("good copies: the next order waits for a server that writes, and not f
   CHECK(world.order_within(kSecond * 20) == 3);
 }
 
+TEST_CASE("good copies: an order may be hurried, but not before all have told of the last one") {
+  Copies world(2);
+  CHECK(world.order_within(kSecond) == 1);
+  world.tell(0, 1);
+  world.tell(1, 0, 1);
+  world.copies.hurry(world.now);
+  CHECK(world.order_within(kSecond * 2) == 0);
+  world.tell(1, 1);
+  CHECK(world.order_within(kSecond * 2) == 2);
+  world.tell(0, 2);
+  world.tell(1, 2);
+  world.copies.hurry(world.now);
+  CHECK(world.order_within(kSecond) == 3);
+}
+
 TEST_CASE("good copies: who did not hear an order, or is not here, is not waited for") {
   Copies world(2);
   CHECK(world.order_within(kSecond) == 1);

@@ -468,6 +468,23 @@ TEST_CASE("snapshots: an order names the newest that every server has on disk") 
   CHECK(said[0].keep == 1);
 }
 
+TEST_CASE("snapshots: a server that ends in order is given an order of all at once") {
+  SchedulerWorld world(saving());
+  world.start();
+  for (std::uint32_t i = 0; i < 2; ++i)
+    world.from_server(i, proto::Heartbeat{.echo = {}, .clock = {}, .saved = 1});
+  world.collect();
+  proto::Heartbeat leaving{.echo = {}, .clock = {}, .saved = 1};
+  leaving.leaving = true;
+  world.from_server(1, leaving);
+  const auto said = world.collect();
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    const auto orders = bodies<proto::Save>(said, server_peer(i));
+    REQUIRE(orders.size() == 1);
+    CHECK(orders[0].number == 2);
+  }
+}
+
 TEST_CASE("snapshots: an orderly end orders one of the last instant, before the servers are told") {
   for (const bool failed : {false, true}) {
     SchedulerWorld world(saving());

@@ -200,6 +200,61 @@ TEST_CASE("snapshot: an order that comes late is left out, for other shards have
   CHECK_FALSE(arrives(slept, 0.5));
 }
 
+TEST_CASE("interrupt: a server asks for a snapshot of now, answers until then, and ends") {
+  const auto kept = std::make_shared<KeptSnapshots>();
+  ServerWorld world(keeping(kept));
+  world.members(1, {0});
+  world.commit(0, 2, kOnes);
+  world.from_scheduler(proto::Save{1});
+  world.commit(0, 3, kOnes);
+  tests::sent(world.core);
+  world.core.on_interrupt(world.now);
+  const auto asked = tests::bodies<proto::Heartbeat>(tests::sent(world.core), kSchedulerPeer);
+  REQUIRE(asked.size() == 1);
+  CHECK(asked[0].leaving);
+  CHECK_FALSE(world.core.stopped());
+  world.commit(0, 4, kOnes);
+  CHECK(replies(tests::sent(world.core)) == "worker 0: seq 4 version 3");
+  world.from_scheduler(proto::Save{2});
+  CHECK(world.core.stopped() == "interrupted");
+  REQUIRE(kept->size() == 2);
+  CHECK(kept->back().info.commits == 3);
+  CHECK(warnings(world.core).empty());
+}
+
+TEST_CASE("interrupt: a server that would lose nothing, or can keep nothing, ends at once") {
+  const auto kept = std::make_shared<KeptSnapshots>();
+  ServerWorld saved(keeping(kept));
+  saved.members(1, {0});
+  saved.commit(0, 2, kOnes);
+  saved.from_scheduler(proto::Save{1});
+  saved.core.on_interrupt(saved.now);
+  CHECK(saved.core.stopped());
+  ServerWorld none;
+  none.members(1, {0});
+  none.commit(0, 2, kOnes);
+  none.core.on_interrupt(none.now);
+  CHECK(none.core.stopped());
+}
+
+TEST_CASE("interrupt: a scheduler that orders no snapshot is not waited for, and a line says so") {
+  const auto kept = std::make_shared<KeptSnapshots>();
+  ServerWorld world(keeping(kept));
+  world.members(1, {0});
+  world.commit(0, 2, kOnes);
+  world.core.on_interrupt(world.now);
+  const auto alarm = world.core.poll_wakeup();
+  REQUIRE(alarm);
+  world.core.on_wakeup(world.now + Duration::from_seconds(2.9));
+  CHECK_FALSE(world.core.stopped());
+  CHECK(*world.core.poll_wakeup() <= world.now + Duration::from_seconds(3));
+  world.core.on_wakeup(world.now + Duration::from_seconds(3));
+  CHECK(world.core.stopped() == "interrupted");
+  CHECK(warnings(world.core) ==
+        "ends without a snapshot of now: the scheduler ordered none for 3 s; commits since the "
+        "last one are lost\n");
+}
+
 TEST_CASE("stop: of a run that could not go on is a failure of the server") {
   ServerWorld world;
   world.from_scheduler(proto::Stop{"no worker is left", true});

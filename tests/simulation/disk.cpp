@@ -225,8 +225,10 @@ server::Storage::Replayed SnapshotStorage::replay(const proto::SnapshotInfo& inf
   return replayed;
 }
 
-void SnapshotStorage::finish() {
-  if (writing_ && !disk_.full) disk_.slots[writing_slot_] = *writing_;
+std::optional<std::uint64_t> SnapshotStorage::finish() {
+  if (!writing_ || disk_.full) return std::nullopt;
+  disk_.slots[writing_slot_] = *writing_;
+  return writing_->snapshot.info.number;
 }
 
 }  // namespace rubato::simulation

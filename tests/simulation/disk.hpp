@@ -109,8 +109,9 @@ class SnapshotStorage final : public server::Storage {
   // The save() that holds the same as the shard after the last replay(), if that did anything.
   std::optional<std::uint64_t> replayed() const { return replayed_; }
 
-  // The process ends in order: what it writes, it writes to the end.
-  void finish();
+  // The process ends in order: what it writes, it writes to the end. Returns: that snapshot's
+  // number.
+  std::optional<std::uint64_t> finish();
   bool writes() const { return writing_ != nullptr; }
 
  private:

@@ -102,7 +102,12 @@ void World::apply(const Fault& fault) {
     case FaultKind::Leave:
       if (!node->process || node->process->frozen || !training()) return;  // others wait for it
       node->wanted = false;
-      node->process->worker->on_interrupt();
+      node->process->worker->on_interrupt(clock(*node->process));
+      return speak(*node->process);
+    case FaultKind::Restart:
+      if (!node->process || node->process->frozen) return;
+      node->restarts_after = lasts;
+      node->process->server->on_interrupt(clock(*node->process));
       return speak(*node->process);
     case FaultKind::SecondStart:
       if (!node->process) return;

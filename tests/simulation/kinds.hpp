@@ -19,7 +19,8 @@ inline constexpr int kKnownSeeds = 400;
 inline const std::vector<KindRow>& violation_kinds() {
   static const std::vector<KindRow> kRows = {
       {"above-limits", "no message is above the limits of the protocol", 0},
-      {"answered-lost", "with a journal a server that comes back has what it has answered", 0},
+      {"answered-lost", "a server that had what it answered on its disk has it when it comes back",
+       0},
       {"crash", "no core breaks an invariant of its own", 0},
       {"ended-early", "a run does not end before it is told to", 0},
       {"exactly-once", "each commit is in the parameters once, and an answered one is in them", 0},

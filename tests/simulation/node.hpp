@@ -99,6 +99,8 @@ struct Node {
   std::optional<std::uint64_t> last_commits;
   std::uint64_t last_answered = 0;  // of these, under so many setbacks
   std::uint32_t last_setbacks = 0;
+  std::optional<std::uint64_t> last_kept;  // number of a snapshot that has all of these
+  std::optional<Duration> restarts_after;  // its process was interrupted
   std::optional<std::uint64_t> said_lost;
   // Of the scheduler: its state when it died. Empty: the journal does not have all of it.
   std::string last_state;

@@ -24,7 +24,7 @@ struct FaultRow {
   double least, most;
 };
 
-constexpr std::array<FaultRow, 28> kKinds = {{
+constexpr std::array<FaultRow, 29> kKinds = {{
     {FaultKind::Kill, "kill", Whom::Any, false, 1, 8, 0, 0},
     {FaultKind::KillAll, "kill-all", Whom::Nobody, false, 1, 8, 0, 0},
     {FaultKind::Again, "again", Whom::Any, false, 0.5, 8, 2, 8},
@@ -45,6 +45,7 @@ constexpr std::array<FaultRow, 28> kKinds = {{
     {FaultKind::FlipBit, "flip-bit", Whom::Keeper, false, 0, 0, 0, 0},
     {FaultKind::Join, "join", Whom::Worker, false, 0, 0, 0, 0},
     {FaultKind::Leave, "leave", Whom::Worker, false, 0, 0, 0, 0},
+    {FaultKind::Restart, "restart", Whom::Server, false, 0.5, 8, 0, 0},
     {FaultKind::SecondStart, "second-start", Whom::Worker, false, 0, 0, 0, 0},
     {FaultKind::NotFinite, "not-finite", Whom::Worker, false, 0, 0, 1, 12},
     {FaultKind::Lie, "lie", Whom::Worker, false, 0, 0, 1, 12},

@@ -34,6 +34,7 @@ enum class FaultKind {
   FlipBit,      // in what lies on the disk of `node`
   Join,         // a worker that is not there begins
   Leave,        // a worker is interrupted, and does not come back by itself
+  Restart,      // a server is interrupted, ends in order, and another begins `lasts` later
   SecondStart,  // a worker is started again while it runs
   NotFinite,    // so many (`amount`) updates of a worker hold a NaN
   Lie,          // the same, and it does not say so

@@ -147,7 +147,8 @@ void World::end(Process& process, std::optional<int> code, const std::string& wh
       node.last_answered = process.model->answered();
       node.last_setbacks = process.model->setbacks();
     }
-    if (code) process.storage->finish();
+    node.last_kept = code ? process.storage->finish() : std::nullopt;
+    if (plan_.journal) node.last_kept = 0;  // with its journal any snapshot has
   }
   if (process.scheduler) {
     const scheduler::Scheduler& core = process.scheduler->core();
@@ -164,7 +165,12 @@ void World::end(Process& process, std::optional<int> code, const std::string& wh
   if (latest) node.process = nullptr;
   if (code && watcher_.on_end(events_.now(), process, *code, why, stopped_)) given_up_ = true;
   if (latest && code == 2) node.failed = true;
-  if (latest && (code == 0 || code == 2 || code == 130)) node.wanted = false;
+  const auto restarts = latest ? std::exchange(node.restarts_after, std::nullopt) : std::nullopt;
+  if (latest && code == 130 && restarts) {
+    start_after(node, *restarts);
+  } else if (latest && (code == 0 || code == 2 || code == 130)) {
+    node.wanted = false;
+  }
   if (latest && code == 1) start_after(node, kRestartAfter);
   // The core may be on the stack.
   events_.after(Duration{}, [this, id = process.id] { bury(*by_id_.at(id)); });

@@ -76,10 +76,13 @@ std::uint64_t Watcher::on_saving(Instant now, const Process& server, std::uint64
 void Watcher::on_shard(Instant now, const Process& server, ProcessId scheduler) {
   const Node& node = *server.node;
   const std::uint64_t has = server.model->state().commits;
-  if (plan_.journal && !node.flipped && node.last_commits && has < node.last_answered &&
+  const bool all_kept =
+      node.last_kept && (plan_.journal || server.loaded_number >= *node.last_kept);
+  if (all_kept && !node.flipped && node.last_commits && has < node.last_answered &&
       server.model->setbacks() == node.last_setbacks)
     history_.violate(now, "answered-lost",
-                     fmt::format("{} had answered {} commits, and goes on from its journal with {}",
+                     fmt::format("{} had answered {} commits, had them on its disk, and goes on "
+                                 "with {}",
                                  node.name, node.last_answered, has));
   if (server.loaded) {
     const Save& save = saves_.at(*server.loaded);

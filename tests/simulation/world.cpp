@@ -339,7 +339,7 @@ void World::end_if_over(Process& process) {
     if (const auto& failure = core.failure())
       end(process, code_of(failure->code), failure->message);
     else if (const auto& reason = core.stopped())
-      end(process, process.node->wanted ? 0 : 130, *reason);
+      end(process, process.node->wanted && !process.node->restarts_after ? 0 : 130, *reason);
   };
   if (process.server) return judge(*process.server);
   judge(*process.worker);

@@ -253,7 +253,7 @@ TEST_CASE("seed: the user may end it at each stage") {
     ask(world);
     if (sending) seed(world);
     world.sent();
-    world.core.on_interrupt();
+    world.core.on_interrupt(world.now);
     CHECK(world.core.next_action() == Action::Finish);
     CHECK(bodies<proto::Leave>(world.sent(), kSchedulerNode).size() == 1);
   }

@@ -404,14 +404,14 @@ TEST_CASE("worker: Stop brings its last report and a farewell, then nothing more
 TEST_CASE("worker: an interrupted one says farewell too, one that never joined need not") {
   WorkerWorld joined;
   joined.get_ready();
-  joined.core.on_interrupt();
+  joined.core.on_interrupt(joined.now);
   CHECK(joined.core.next_action() == Action::Finish);
   CHECK(bodies<proto::Leave>(joined.sent(), kSchedulerNode).at(0).reason == "interrupted");
 
   WorkerWorld outside;
   outside.core.on_start(outside.now);
   outside.sent();
-  outside.core.on_interrupt();
+  outside.core.on_interrupt(outside.now);
   CHECK(outside.core.next_action() == Action::Finish);
   CHECK(outside.sent().empty());
 }
