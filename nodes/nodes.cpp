@@ -237,7 +237,7 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
       stats.commits_refused == 0 ? std::string() : " (" + scheduler::in_words(stats.refused) + ")",
       stats.commits_repeated, counted(stats.messages_refused, "message"),
       core->norms().largest_ratio(), node.config.servers.update_limit));
-  if (!core->stopped()) return fail(ErrorCode::Stopped, "interrupted");
+  if (core->interrupted()) return fail(ErrorCode::Stopped, "interrupted");
   return {};
 }
 

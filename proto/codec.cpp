@@ -144,7 +144,7 @@ auto write(Builder& b, const Heartbeat& m) {
                            s.others);
   const auto list = standings.empty() ? 0 : b.CreateVectorOfStructs(standings);
   return wire::CreateHeartbeat(b, m.echo.ns, m.clock.ns, m.saved, list, m.broken, m.saving,
-                               m.commits, m.seeded, m.leaving);
+                               m.commits, m.seeded, m.wants_snapshot);
 }
 auto write(Builder& b, const Directive& m) {
   return wire::CreateDirective(b, m.commit_rate, m.local_steps, m.period.ns, m.weight, m.batch,
@@ -433,7 +433,7 @@ Result<Body> read(const wire::Heartbeat& t) {
   m.commits = t.commits();
   m.seeded = t.seeded();
   m.broken = t.broken();
-  m.leaving = t.leaving();
+  m.wants_snapshot = t.wants_snapshot();
   if (t.standings() && t.standings()->size() > kStandingsMax)
     return corrupt("Heartbeat tells of {} workers; the limit is {}", t.standings()->size(),
                    kStandingsMax);

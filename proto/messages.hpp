@@ -346,8 +346,10 @@ struct Heartbeat {
   std::uint64_t saving = 0;              // servers: the snapshot that is being written; 0: none
   std::uint64_t commits = 0;             // servers: of the run, in the shard
   std::uint32_t seeded =
-      0;                 // servers: the number of the initial values that the shard has; 0: none
-  bool leaving = false;  // servers: it ends once it has a snapshot of now, and asks for the order
+      0;  // servers: the number of the initial values that the shard has; 0: none
+  // Servers: the next snapshot is not to wait for its time. The server ends once it has one, or its
+  // journal needs one to go on from, before it can answer.
+  bool wants_snapshot = false;
 };
 
 // scheduler -> worker: what the tuner wants.

@@ -41,13 +41,16 @@ constexpr std::size_t kCurvePartBytes = 8 + 8 + 1 + 16;
 // Messages received from one peer and not read yet; beyond them TCP holds the sender back.
 constexpr int kReceiveQueueMax = 64;
 // A connection whose other end is gone without a word is noticed by the kernel: an idle one is
-// asked after 10 s and every 10 s, five times; bytes that nobody acknowledges for 60 s end it as
-// well. Who is a member is decided by the scheduler, sooner. ZeroMQ's own heartbeats are answered
-// only between frames, and start a timer of the kernel in every turn of its I/O thread.
+// asked after 10 s and every 5 s, twice; bytes that nobody acknowledges for 20 s end it as well.
+// Who is a member is decided by the scheduler, sooner. ZeroMQ's own heartbeats are answered only
+// between frames, and start a timer of the kernel in every turn of its I/O thread.
+// A link that was cut and is healed is used at the next try. TCP tries more and more rarely, half a
+// minute apart after a minute. So both an old connection and a new one are given up before.
 constexpr int kKeepaliveIdleSeconds = 10;
-constexpr int kKeepaliveIntervalSeconds = 10;
-constexpr int kKeepaliveCount = 5;
-constexpr int kUnacknowledgedMs = 60'000;
+constexpr int kKeepaliveIntervalSeconds = 5;
+constexpr int kKeepaliveCount = 2;
+constexpr int kUnacknowledgedMs = 20'000;
+constexpr int kConnectMs = 10'000;
 // From the first byte to the end of a handshake.
 constexpr int kHandshakeMs = 10'000;
 constexpr int kReconnectMinMs = 100;
@@ -91,6 +94,7 @@ void set_options(zmq::socket_t& socket, const ZmqOptions& options) {
   socket.set(opt::tcp_keepalive_intvl, kKeepaliveIntervalSeconds);
   socket.set(opt::tcp_keepalive_cnt, kKeepaliveCount);
   socket.set(opt::tcp_maxrt, kUnacknowledgedMs);
+  socket.set(opt::connect_timeout, kConnectMs);
   socket.set(opt::handshake_ivl, kHandshakeMs);
   socket.set(opt::reconnect_ivl, kReconnectMinMs);
   socket.set(opt::reconnect_ivl_max, kReconnectMaxMs);

@@ -97,11 +97,19 @@ bool GoodCopies::awaited(Instant now, const Copy& copy) const {
   return since < (copy.saving == 0 ? kHeardWithin : patience_);
 }
 
+bool GoodCopies::any_awaited(Instant now) const {
+  return std::ranges::any_of(servers_, [&](const Copy& copy) { return awaited(now, copy); });
+}
+
+void GoodCopies::hurry(Instant now) {
+  if (next_ && !any_awaited(now)) next_ = std::min(*next_, now);
+}
+
 std::optional<proto::Save> GoodCopies::poll_order(Instant now) {
   if (!next_ || now < *next_) return std::nullopt;
-  const bool wait =
-      std::ranges::any_of(servers_, [&](const Copy& copy) { return awaited(now, copy); }) ||
-      std::ranges::all_of(servers_, [](const Copy& copy) { return copy.state == State::Absent; });
+  const bool wait = any_awaited(now) || std::ranges::all_of(servers_, [](const Copy& copy) {
+                      return copy.state == State::Absent;
+                    });
   due_ = wait ? std::optional(due_.value_or(now)) : std::nullopt;
   next_ = now + (wait ? kLookEvery : every_);
   if (wait) return std::nullopt;

@@ -44,10 +44,8 @@ class GoodCopies {
 
   // To be called at poll_wakeup(). Returns: an order to all servers that are here, if it is time.
   std::optional<proto::Save> poll_order(Instant now);
-  // The next order is due now, whenever the last one was.
-  void hurry(Instant now) {
-    if (next_) next_ = std::min(*next_, now);
-  }
+  // The next order is due now, unless a server that still writes is waited for.
+  void hurry(Instant now);
   // The same at the end of the run, whether servers still write or not.
   std::optional<proto::Save> last_order(Instant now);
   // The next order is left out: what is saved now would take the place of something better.
@@ -105,6 +103,7 @@ class GoodCopies {
   proto::Save order(Instant now);
   bool is_void(std::uint64_t number) const;
   bool awaited(Instant now, const Copy& copy) const;
+  bool any_awaited(Instant now) const;
 
   Incarnation run_;
   Duration every_, patience_;

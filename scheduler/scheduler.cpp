@@ -124,7 +124,7 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
     servers_[index].clock_heard = now;
   }
   if (beat) copies_.on_told(index, *beat, commits());
-  if (beat && beat->leaving && run_.training()) {
+  if (beat && beat->wants_snapshot && run_.training()) {
     copies_.hurry(now);
     order_snapshot(now);
   }
@@ -241,15 +241,22 @@ void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message
     log(SchedulerEvent::Kind::Joined,
         fmt::format("server {} '{}' at {} joined", *place, hello.name, hello.endpoint));
     if (serving() && evaluator_) welcome_evaluator();
-  } else if (servers_[*place].incarnation != message.incarnation) {
-    if (settling_) {
-      send(from, proto::Heartbeat{});  // a sign of life; the server repeats its Hello
+    // Only a journal that has lost the start of the run does not know who has snapshots of it.
+    if (settling_ || (!run_.started() && copies_.newest(hello.snapshots))) {
+      settling_ = true;
       waiting_[*place] = {from, message};
-      on_server_heard(now, *place);
-      return settle_servers(now);
+    } else {
+      servers_.back().anew = true;
     }
-    if (!replace_server(now, from, *place, message)) return;
   }
+  const bool other = servers_[*place].incarnation != message.incarnation;
+  if (settling_ && (other || waiting_.contains(*place))) {
+    send(from, proto::Heartbeat{});  // a sign of life; the server repeats its Hello
+    waiting_[*place] = {from, message};
+    on_server_heard(now, *place);
+    return settle_servers(now);
+  }
+  if (other && !replace_server(now, from, *place, message)) return;
   welcome_server(now, from, *place);
 }
 
@@ -268,6 +275,7 @@ void Scheduler::welcome_server(Instant now, PeerId from, std::uint32_t index) {
 }
 
 void Scheduler::settle_servers(Instant now) {
+  if (!serving()) return;
   for (std::uint32_t i = 0; i < servers_.size(); ++i)
     if (servers_[i].peer == kNobody && !waiting_.contains(i)) return;
   settling_ = false;
@@ -284,6 +292,8 @@ std::uint64_t Scheduler::common_snapshot() const {
   for (const auto& [index, waiting] : waiting_)
     for (const auto& snapshot : std::get<proto::Hello>(waiting.hello.body).snapshots)
       if (copies_.is_good(snapshot)) ++servers[snapshot.number];
+  for (std::uint32_t i = 0; i < servers_.size(); ++i)
+    if (servers_[i].anew && !waiting_.contains(i)) return 0;
   std::uint64_t newest = 0;
   for (const auto& [number, count] : servers)
     if (count == waiting_.size()) newest = number;
@@ -295,7 +305,8 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
                                bool together) {
   const auto& hello = std::get<proto::Hello>(message.body);
   const proto::SnapshotInfo* newest = copies_.newest(hello.snapshots, number);
-  if (run_.started() && !newest && !copies_.may_begin_anew(index, together)) {
+  const bool begun = run_.started() || servers_[index].snapshot > 0;
+  if (begun && !newest && !copies_.may_begin_anew(index, together)) {
     const char* remedy = options_.save_every > Duration{}
                              ? "start it with the --state directory that it had"
                              : "this run keeps none (durability = \"none\")";
@@ -305,13 +316,23 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
     return false;
   }
   ServerState& server = servers_[index];
-  past_servers_.insert(server.incarnation);
+  if (server.incarnation != message.incarnation) past_servers_.insert(server.incarnation);
   server.incarnation = message.incarnation;
   server.name = hello.name;
   server.endpoint = hello.endpoint;
   server.public_key = hello.public_key;
   server.snapshot = newest ? newest->number : 0;
+  server.anew = newest == nullptr;
   seeding_.on_replaced(index, newest != nullptr);
+  if (!run_.started()) {
+    if (newest)
+      seeding_.on_restored();
+    else if (copies_.newest(hello.snapshots))
+      log(SchedulerEvent::Kind::Warning,
+          fmt::format("{} has snapshots of this run, but not one that all servers have: training "
+                      "begins anew",
+                      title(index)));
+  }
   server.clock = {};
   server.moved = true;
   lists_.on_replaced(index, now);
@@ -969,14 +990,15 @@ void Scheduler::send_order(Instant now, const proto::Save& order) {
 void Scheduler::on_return(Instant now) {
   for (ServerState& server : servers_) {
     server.peer = kNobody;
-    server.clock = {};  // the journal does not have it
+    server.anew = false;  // or trained since
+    server.clock = {};    // the journal does not have it
   }
   roster_.on_return();
   hearing_.on_return(now, !roster_.members().empty());
   copies_.on_return();
   lists_.on_return(now);
   waiting_.clear();
-  settling_ = run_.started() && serving();
+  settling_ = serving();
   if (timers_.at(Timer::NoWorker)) {
     timers_.set(Timer::NoWorker, now + options_.workers_absent_max);
     timers_.set(Timer::Call, now);

@@ -188,6 +188,7 @@ class Scheduler {
     Incarnation incarnation = 0;
     proto::PeerId peer = 0;
     std::uint64_t snapshot = 0;  // that this life began with; 0: initial parameters
+    bool anew = false;           // this scheduler process had it begin with initial parameters
     bool moved = false;  // it has not acknowledged a list yet, as the process that it is now
     bool told = false;   // it has said farewell
     // Its clock as it told it last, and when; 0: not since the last on_return().
@@ -216,9 +217,11 @@ class Scheduler {
                                     std::optional<std::uint64_t> number = {},
                                     bool together = false);
   void welcome_server(Instant now, proto::PeerId from, std::uint32_t index);
-  // After a return: once every server is heard or waits, those that wait go on.
+  // Servers that are new processes wait for each other: after a return, and where they have
+  // snapshots of a run of whose start the journal knows nothing. Once every server is heard or
+  // waits, those that wait go on.
   void settle_servers(Instant now);
-  // The newest snapshot that each server in waiting_ has. 0: none.
+  // The newest snapshot that each server in waiting_ has. 0: none, or another one begins anew.
   std::uint64_t common_snapshot() const;
   void on_server_heard(Instant now, std::uint32_t index);
   void on_worker_hello(Instant now, proto::PeerId from, const proto::Message& message);

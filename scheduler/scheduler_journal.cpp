@@ -265,7 +265,7 @@ std::string JournalWriter::record(const SchedulerInput& input) {
   if (known && known->incarnation != message.incarnation) known = nullptr;
   const auto* progress = known ? std::get_if<proto::Progress>(&message.body) : nullptr;
   const auto* beat = known ? std::get_if<proto::Heartbeat>(&message.body) : nullptr;
-  if (beat && (!beat->standings.empty() || beat->broken)) beat = nullptr;
+  if (beat && (!beat->standings.empty() || beat->broken || beat->wants_snapshot)) beat = nullptr;
   const Kind kind = progress ? Kind::Progress : beat ? Kind::Heartbeat : input.kind;
   std::string record(kRecordHead, '\0');
   put_byte(record, static_cast<std::uint8_t>(kind));

@@ -26,6 +26,8 @@ class Seeding {
   void add_server() { has_.push_back(0); }
   // Another process has its place. `snapshot`: it goes on from one, which has the values.
   void on_replaced(std::uint32_t server, bool snapshot) { has_[server] = snapshot ? number_ : 0; }
+  // The shards go on from snapshots, which have values.
+  void on_restored() { wanted_ = false; }
   // A server has the values of naming `number`. Returns: whether that is news.
   bool on_told(std::uint32_t server, std::uint32_t number) {
     if (number <= has_[server]) return false;

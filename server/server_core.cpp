@@ -25,7 +25,6 @@ namespace {
 // An order that took so much longer than the quickest one would mix moments.
 constexpr Duration kOrderLateAfter = Duration::from_ms(1500);
 constexpr Duration kOrderAwaited = Duration::from_seconds(3);
-const std::string kInterrupted = "interrupted";
 constexpr Duration kClockStoodStill = Duration::from_ms(-100);
 
 // A reply carries a checksum if the commit did. Compressed replies never do.
@@ -87,7 +86,7 @@ void ServerCore::on_wakeup(Instant now) {
         "ends without a snapshot of now: the scheduler ordered none for {:.0f} s; commits since "
         "the last one are lost",
         kOrderAwaited.seconds()));
-    stopped_ = kInterrupted;
+    leave();
   }
 }
 
@@ -95,11 +94,16 @@ void ServerCore::on_wakeup(Instant now) {
 void ServerCore::on_interrupt(Instant now) {
   const std::uint64_t kept = known_.empty() ? 0 : known_.back().commits;
   if (!storage_ || journals_ || !id_ || commits() == kept || joiner_.lonely(now)) {
-    stopped_ = kInterrupted;
+    leave();
     return;
   }
   leave_by_ = now + kOrderAwaited;
   send(scheduler_, heartbeat(now));
+}
+
+void ServerCore::leave() {
+  interrupted_ = true;
+  stopped_ = "interrupted";
 }
 
 proto::Heartbeat ServerCore::state_of_snapshots() const {
@@ -108,7 +112,8 @@ proto::Heartbeat ServerCore::state_of_snapshots() const {
   beat.saving = saving_.value_or(0);
   beat.commits = kept_commits();
   beat.seeded = seeded_;
-  beat.leaving = leave_by_.has_value();
+  const bool comes = saving_ && saving_breaks_ == breaks_;
+  beat.wants_snapshot = leave_by_ || (journals_ && id_ && !chained_ && !comes);
   return beat;
 }
 
@@ -372,7 +377,7 @@ void ServerCore::save(Instant now, const proto::Save& order) {
                   .state = shard_.state()},
                  order.keep);
   begin_part(number, true);
-  if (leave_by_) stopped_ = kInterrupted;  // nothing is answered any more
+  if (leave_by_) leave();  // nothing is answered any more
 }
 
 void ServerCore::begin_part(std::uint64_t base, bool continues) {

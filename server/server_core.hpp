@@ -109,6 +109,7 @@ class ServerCore {
   const std::optional<proto::NodeId>& id() const { return id_; }
   // The reason, once the scheduler has ended the run.
   const std::optional<std::string>& stopped() const { return stopped_; }
+  bool interrupted() const { return interrupted_; }  // that is why
   // Set when the shard cannot go on: it was refused, it hears no scheduler, or (Gone) its run ended
   // without its knowledge.
   const std::optional<Error>& failure() const { return failure_; }
@@ -134,6 +135,7 @@ class ServerCore {
   bool poll_saved();  // Returns: true at the end of a save
   void on_members(Instant now, const proto::Members& members);
   void replace_members(Instant now, std::vector<proto::Member> wanted);
+  void leave();
   proto::Heartbeat state_of_snapshots() const;
   proto::Heartbeat heartbeat(Instant now);
   // How members stand that the scheduler should know of.
@@ -290,6 +292,7 @@ class ServerCore {
   };
   std::deque<Waiting> waiting_;  // for the journal
   std::optional<std::string> stopped_;
+  bool interrupted_ = false;
   std::optional<Instant> leave_by_;  // it was interrupted, and waits for the order of a snapshot
   std::optional<Error> failure_;
   proto::Outbox<proto::ToPeer> outbox_;

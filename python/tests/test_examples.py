@@ -138,4 +138,5 @@ def test_keywords(place):
             sounds, words = keywords.heard(voice)
             right += (model(sounds).argmax(1) == words).sum().item()
             total += len(words)
-    assert right / total == pytest.approx(told(run.model, "accuracy"), abs=1e-6)
+    # A sound may lie between two words: then the number of threads decides.
+    assert right / total == pytest.approx(told(run.model, "accuracy"), abs=1.5 / total)

@@ -83,7 +83,7 @@ def test_a_loop_of_pytorch_and_the_built_in_mlp_agree(tmp_path):
     def loop(i):
         model = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 4))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-        states = []
+        states, steps = [], []
         with cluster.worker(model, optimizer, name=f"w-{i}") as w:
             for a, b in w.batches((inputs, labels), 16):
                 states.append(flat(model.parameters()))
@@ -91,13 +91,14 @@ def test_a_loop_of_pytorch_and_the_built_in_mlp_agree(tmp_path):
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
+                steps.append(flat(model.parameters()) - states[-1])
                 w.step(loss, len(a))
-        return states
+        return states, steps
 
     cluster = Cluster(tmp_path)
     try:
         cluster.start("bsp", again=True)
-        one, other = in_threads(lambda: loop(0), lambda: loop(1))
+        (one, its), (other, others) = in_threads(lambda: loop(0), lambda: loop(1))
         assert cluster.ends() == 0
     finally:
         cluster.stop()
@@ -109,10 +110,15 @@ def test_a_loop_of_pytorch_and_the_built_in_mlp_agree(tmp_path):
     model = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 4))
     rubato.load(tmp_path / "first/model.safetensors", model)
     assert torch.equal(one[0], flat(model.parameters()))
-    # The file of a run is that of its last evaluation, a round before the end or two.
+    # A round applies the mean of both steps. The file of a run is that of its end: of a round, or
+    # of one step of the next, if its worker came before the end and the other one did not.
+    for before, after, mine, yours in zip(one, one[1:], its, others):
+        assert torch.allclose(after, before + (mine + yours) / 2, atol=1e-6)
+    last = list(zip(one, its, others))[ROUNDS - 2 :]
+    alone = [state + step * part for state, *both in last for step in both for part in (0.5, 1)]
     rubato.load(tmp_path / "ours/model.safetensors", model)
     theirs = flat(model.parameters())
     rubato.load(tmp_path / "out/model.safetensors", model)
-    apart = [(each - theirs).abs().max() for each in [*one, flat(model.parameters())]]
+    apart = [(each - theirs).abs().max() for each in [*one, flat(model.parameters()), *alone]]
     assert min(apart[ROUNDS - 2 :]) < 1e-5
     assert min(apart[: ROUNDS - 10]) > 1e-3

@@ -304,20 +304,6 @@ void never_reads(const std::string& endpoint, const Parts& question) {
         break;
 }
 
-// The same over shared memory, until its link ends.
-void never_reads_memory(const Attacked& run) {
-  proto::ShmTransport stranger;
-  const auto peer = stranger.connect(run.server);
-  if (!peer) return;
-  const auto pull = said(run, Role::Worker, proto::Pull{1});
-  const auto shares = [&] { return stranger.shared_memory(*peer); };
-  const Instant began = steady_now();
-  // Its answer says that the server is there; an offer follows.
-  for ((void)stranger.send(*peer, pull); !shares() && steady_now() - began < kPatience;)
-    (void)stranger.receive(Duration::from_ms(10));
-  while (shares() && steady_now() - began < kPatience) (void)stranger.send(*peer, pull);
-}
-
 void connects_and_says(const std::string& endpoint, std::string_view words) {
   std::vector<Tcp> strangers;
   for (int i = 0; i < 200; ++i) strangers.emplace_back(endpoint).send(words);
@@ -326,7 +312,6 @@ void connects_and_says(const std::string& endpoint, std::string_view words) {
 
 TEST_CASE("attacks: strangers at a cluster without keys") {
   Attacked run(false);
-  const std::string cut = "cut off a peer at 127.0.0.1: ";
   for (Process* const node : {run.scheduler_process.get(), run.server_process.get()}) {
     const bool server = node == run.server_process.get();
     const std::string& endpoint = server ? run.server : run.scheduler;
@@ -346,13 +331,12 @@ TEST_CASE("attacks: strangers at a cluster without keys") {
       never_reads(endpoint, Parts{std::vector(200, std::byte{0x5a}), {}});
     });
   }
-  run.attack(
-      "pulls that are never read",
-      [&] { never_reads(run.server, parts_of(said(run, Role::Worker, proto::Pull{1}))); },
-      run.server_process.get(), cut + "it does not read what it asks for");
-  run.attack(
-      "pulls over shared memory that are never read", [&] { never_reads_memory(run); },
-      run.server_process.get(), "tcp, since it does not read what it asks for");
+  // Members that do not read: members_test.cpp.
+  run.attack("pulls of strangers",
+             [&] { never_reads(run.server, parts_of(said(run, Role::Worker, proto::Pull{1}))); });
+  run.attack("pulls of strangers that say they are the evaluator", [&] {
+    never_reads(run.server, parts_of(said(run, Role::Evaluator, proto::Pull{1})));
+  });
   run.attack("refused Hellos", [&] {
     never_reads(run.scheduler,
                 parts_of(said(run, Role::Worker, proto::Hello{"fast-0", 1, "", "other"})));

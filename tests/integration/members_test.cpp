@@ -342,14 +342,18 @@ class Changer {
   std::jthread thread_{[this](const std::stop_token& stop) { change(stop); }};
 };
 
-TEST_CASE("members: shared memory: an update that changes after its check, lent memory written") {
-  Cluster run("asp", QuickCluster{.stop = kEndless, .hidden = "256, 256"}.text());
-  Member member = run.member(proto::shm::host_id());
+void await_shared_memory(Member& member) {
   for (const Instant began = steady_now(); !member.to_server.shares_memory();) {
     REQUIRE(steady_now() - began < kPatience);
     member.to_server.send(proto::Pull{1});
     member.to_server.expect<proto::Parameters>();
   }
+}
+
+TEST_CASE("members: shared memory: an update that changes after its check, lent memory written") {
+  Cluster run("asp", QuickCluster{.stop = kEndless, .hidden = "256, 256"}.text());
+  Member member = run.member(proto::shm::host_id());
+  await_shared_memory(member);
   const float usual = 1e-9f;
   const auto update = std::make_shared<Floats>(member.parameters, usual);
   REQUIRE(shareable_offset(std::as_bytes(std::span(*update))));
@@ -479,6 +483,24 @@ TEST_CASE("members: nobody but the scheduler's own process is the evaluator") {
   member.to_scheduler.send(proto::Leave{"done"});
   run.scheduler->wait_for_words("'slow' left");
   run.interrupt();
+}
+
+TEST_CASE("a member that does not read what it pulls is cut off, and the others train on") {
+  // 270 KiB of parameters, which change with every commit.
+  Cluster run("asp", QuickCluster{.stop = kEndless, .hidden = "256, 256"}.text());
+  for (const bool memory : {false, true}) {
+    CAPTURE(memory);
+    Member member = run.member(memory ? proto::shm::host_id() : std::string());
+    if (memory) await_shared_memory(member);
+    std::jthread pulls([&](const std::stop_token& stop) {
+      for (Sequence sequence = 2; !stop.stop_requested(); ++sequence)
+        member.to_server.try_send(proto::Pull{sequence});
+    });
+    run.server->wait_for_words(memory ? "tcp, since it does not read what it asks for"
+                                      : "cut off a peer at 127.0.0.1: it does not read what it "
+                                        "asks for");
+  }
+  run.check_trains();
 }
 
 }  // namespace

@@ -15,11 +15,17 @@ HandPeer::HandPeer(Identity who, const std::string& endpoint, const std::string&
 }
 
 void HandPeer::send(proto::Body body, proto::Payload payload) {
-  REQUIRE(transport_.send(link_, {.cluster = identity.cluster,
-                                  .sender = identity.node,
-                                  .incarnation = identity.incarnation,
-                                  .body = std::move(body),
-                                  .payload = std::move(payload)}));
+  REQUIRE(try_send(std::move(body), std::move(payload)));
+}
+
+bool HandPeer::try_send(proto::Body body, proto::Payload payload) {
+  return transport_
+      .send(link_, {.cluster = identity.cluster,
+                    .sender = identity.node,
+                    .incarnation = identity.incarnation,
+                    .body = std::move(body),
+                    .payload = std::move(payload)})
+      .has_value();
 }
 
 proto::Message HandPeer::receive() {

@@ -31,6 +31,8 @@ class HandPeer {
   Identity identity;  // what the next message claims
 
   void send(proto::Body body, proto::Payload payload = {});
+  // Returns: whether it is on its way.
+  bool try_send(proto::Body body, proto::Payload payload = {});
   // The next message that holds a Body of this type; others are passed over. The test fails when
   // none comes.
   template <class Body>

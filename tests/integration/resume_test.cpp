@@ -124,7 +124,7 @@ TEST_CASE("a server that is stopped in order and started again loses no commit")
       workers.push_back(start({"worker", "--stretch", "--name", name}));
     scheduler->wait_for_words("training starts");
     for (const char* server : {"server-0", "server-1"})
-      place.wait_for_file(fmt::format("state-{}/{}.1.snapshot", sync, server));
+      place.wait_for_file(fmt::format("state-{}/{}.0.snapshot", sync, server));
     for (int times = 0; times < 2; ++times) {
       second->signal(SIGTERM);
       CHECK(second->wait_for_end() == 130);

@@ -151,7 +151,8 @@ inline auto fields(const Progress& m) {
                   m.wait, m.communicate, m.bytes_up, m.bytes_down, m.batch, m.alignment, m.late);
 }
 inline auto fields(const Heartbeat& m) {
-  return std::tie(m.echo, m.clock, m.saved, m.broken, m.saving, m.commits, m.seeded, m.leaving);
+  return std::tie(m.echo, m.clock, m.saved, m.broken, m.saving, m.commits, m.seeded,
+                  m.wants_snapshot);
 }
 inline auto fields(const Directive& m) {
   return std::tie(m);

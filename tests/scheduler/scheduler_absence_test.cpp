@@ -417,6 +417,63 @@ TEST_CASE("return: servers that never had a common snapshot begin anew together"
     CHECK(bodies<proto::Welcome>(said, peer).at(0).snapshot == 0);
 }
 
+// A scheduler whose journal has lost the start of the run, and servers that come with these.
+struct LostStart : SchedulerWorld {
+  LostStart() : SchedulerWorld(saving()) {}
+  void comes(std::uint32_t index, std::vector<proto::SnapshotInfo> snapshots) {
+    proto::Hello hello{fmt::format("shard-{}", index), 10, fmt::format("tcp://10.0.0.{}:1", index)};
+    hello.snapshots = std::move(snapshots);
+    hear(server_peer(index), {proto::Role::Server, 0}, 70 + index, hello);
+  }
+  // The snapshots that the two servers are told to begin with; empty: none was told.
+  std::vector<std::uint64_t> welcomed() {
+    std::vector<std::uint64_t> numbers;
+    const auto said = collect();
+    for (std::uint32_t i = 0; i < 2; ++i)
+      for (const auto& welcome : bodies<proto::Welcome>(said, server_peer(i)))
+        numbers.push_back(welcome.snapshot);
+    return numbers;
+  }
+};
+
+TEST_CASE("lost start: servers that have snapshots of the run go on from the newest of all") {
+  LostStart world;
+  world.comes(0, {{kRun, 2, 10}, {kRun, 3, 20}});
+  CHECK(world.welcomed().empty());
+  world.comes(0, {{kRun, 2, 10}, {kRun, 3, 20}});  // it asks again, each second
+  CHECK(world.welcomed().empty());
+  world.comes(1, {{kRun, 1, 5}, {kRun, 2, 11}});
+  CHECK(world.welcomed() == std::vector<std::uint64_t>{2, 2});
+  CHECK(has(world.log(), "server 0 'shard-0' is back from its snapshot"));
+  world.comes(1, {{kRun, 1, 5}, {kRun, 2, 11}});
+  CHECK(world.welcomed() == std::vector<std::uint64_t>{2});
+  // Training starts as ever, and the numbers of snapshots go on.
+  world.start();
+  CHECK(world.scheduler.started());
+  world.pass(kSecond * 31, {kZero, kOne});
+  const auto orders = bodies<proto::Save>(world.collect(), server_peer(0));
+  REQUIRE_FALSE(orders.empty());
+  CHECK(orders.back().number >= 4);
+}
+
+TEST_CASE("lost start: where a server has nothing of the run, all begin anew, and a line says so") {
+  for (const bool first : {false, true}) {
+    CAPTURE(first);
+    LostStart world;
+    if (first) world.comes(0, {});
+    world.comes(1, {{kRun, 1, 10}});
+    if (!first) world.comes(0, {});
+    CHECK(world.welcomed() == std::vector<std::uint64_t>{0, 0});
+    CHECK(has(world.log(), "has snapshots of this run, but not one that all servers have"));
+  }
+}
+
+TEST_CASE("lost start: snapshots of another run are nothing to wait for") {
+  LostStart world;
+  world.comes(0, {{kRun + 1, 2, 10}});
+  CHECK(world.welcomed() == std::vector<std::uint64_t>{0});
+}
+
 TEST_CASE("return: new processes of all workers may take their time, and know earlier steps") {
   Returned world;
   proto::Progress made;
@@ -468,15 +525,15 @@ TEST_CASE("snapshots: an order names the newest that every server has on disk") 
   CHECK(said[0].keep == 1);
 }
 
-TEST_CASE("snapshots: a server that ends in order is given an order of all at once") {
+TEST_CASE("snapshots: a server that wants one is given an order of all at once") {
   SchedulerWorld world(saving());
   world.start();
   for (std::uint32_t i = 0; i < 2; ++i)
     world.from_server(i, proto::Heartbeat{.echo = {}, .clock = {}, .saved = 1});
   world.collect();
-  proto::Heartbeat leaving{.echo = {}, .clock = {}, .saved = 1};
-  leaving.leaving = true;
-  world.from_server(1, leaving);
+  proto::Heartbeat beat{.echo = {}, .clock = {}, .saved = 1};
+  beat.wants_snapshot = true;
+  world.from_server(1, beat);
   const auto said = world.collect();
   for (std::uint32_t i = 0; i < 2; ++i) {
     const auto orders = bodies<proto::Save>(said, server_peer(i));

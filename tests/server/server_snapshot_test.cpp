@@ -211,7 +211,7 @@ TEST_CASE("interrupt: a server asks for a snapshot of now, answers until then, a
   world.core.on_interrupt(world.now);
   const auto asked = tests::bodies<proto::Heartbeat>(tests::sent(world.core), kSchedulerPeer);
   REQUIRE(asked.size() == 1);
-  CHECK(asked[0].leaving);
+  CHECK(asked[0].wants_snapshot);
   CHECK_FALSE(world.core.stopped());
   world.commit(0, 4, kOnes);
   CHECK(replies(tests::sent(world.core)) == "worker 0: seq 4 version 3");

@@ -118,6 +118,7 @@ std::size_t SnapshotStorage::slot_for(const proto::SnapshotInfo& next, std::uint
 }
 
 void SnapshotStorage::save(server::ShardSnapshot snapshot, std::uint64_t keep) {
+  saving_breaks_ = breaks_;
   writing_slot_ = slot_for(snapshot.info, keep);
   const std::uint64_t save = hooks_.saving(snapshot);
   writing_ = std::make_shared<SavedSnapshot>(SavedSnapshot{std::move(snapshot), save});
@@ -125,7 +126,7 @@ void SnapshotStorage::save(server::ShardSnapshot snapshot, std::uint64_t keep) {
 }
 
 std::optional<Result<void>> SnapshotStorage::poll_saved() {
-  if (saved_ && *saved_) holds_answers_ = false;
+  if (saved_ && *saved_ && saving_breaks_ == breaks_) holds_answers_ = false;
   return std::exchange(saved_, std::nullopt);
 }
 
@@ -178,7 +179,9 @@ const LoggedPart* SnapshotDisk::for_each_after(
 void SnapshotStorage::begin_part(const Part& part) {
   refused_ = refused_ || disk_.full;
   if (!refused_) disk_.journal.push_back({part, {}});
-  holds_answers_ = holds_answers_ || (!part.continues && part.base == 0);
+  if (part.continues || part.base != 0) return;
+  holds_answers_ = true;
+  ++breaks_;
 }
 
 std::uint64_t SnapshotStorage::append(std::vector<std::byte> log, std::uint64_t commits) {
@@ -228,7 +231,7 @@ server::Storage::Replayed SnapshotStorage::replay(const proto::SnapshotInfo& inf
 std::optional<std::uint64_t> SnapshotStorage::finish() {
   if (!writing_ || disk_.full) return std::nullopt;
   disk_.slots[writing_slot_] = *writing_;
-  return writing_->snapshot.info.number;
+  return writing_->save;
 }
 
 }  // namespace rubato::simulation

@@ -109,8 +109,7 @@ class SnapshotStorage final : public server::Storage {
   // The save() that holds the same as the shard after the last replay(), if that did anything.
   std::optional<std::uint64_t> replayed() const { return replayed_; }
 
-  // The process ends in order: what it writes, it writes to the end. Returns: that snapshot's
-  // number.
+  // The process ends in order: what it writes, it writes to the end. Returns: that save().
   std::optional<std::uint64_t> finish();
   bool writes() const { return writing_ != nullptr; }
 
@@ -130,6 +129,8 @@ class SnapshotStorage final : public server::Storage {
   std::uint64_t position_ = 0;
   std::optional<std::uint64_t> replayed_;
   bool refused_ = false;  // an addition found no room
+  // So often the journal has begun to go on from nothing; the same when the save began that comes.
+  std::uint64_t breaks_ = 0, saving_breaks_ = 0;
   bool holds_answers_ = false;
 };
 

@@ -6,10 +6,12 @@ namespace rubato::simulation {
 namespace {
 
 constexpr std::size_t kQueuedMax = 4096;  // as ZeroMQ's high-water mark
-constexpr Duration kCutEndsLink = Duration::from_seconds(60);
+constexpr Duration kCutEndsLink = Duration::from_seconds(20);
 constexpr Duration kDialMin = Duration::from_ms(100);
 constexpr Duration kDialMax = Duration::from_seconds(5);
 constexpr Duration kSynFirst = Duration::from_seconds(1);
+constexpr int kSyns = 4;                                  // of one connection
+constexpr Duration kGivenUp = Duration::from_seconds(3);  // after the last of them
 constexpr Duration kAgainFirst = Duration::from_ms(200);  // of bytes that nobody acknowledged
 constexpr Duration kFrozenLook = Duration::from_ms(100);
 
@@ -103,8 +105,11 @@ void Network::dial(const std::shared_ptr<Connection>& connection) {
   if (client.ended || connection->link) return;
   if (client.frozen) return dial_after(connection, kFrozenLook);
   if (blocked(client.place, connection->to) || blocked(connection->to, client.place)) {
-    const int tries = std::min(connection->unanswered++, 5);
-    return dial_after(connection, kSynFirst * static_cast<double>(1 << tries));
+    const int tries = connection->unanswered++;
+    const int syn = tries % kSyns;
+    if (syn + 1 < kSyns) return dial_after(connection, kSynFirst * static_cast<double>(1 << syn));
+    const Duration next = kDialMin * static_cast<double>(1 << std::min(tries / kSyns, 6));
+    return dial_after(connection, kGivenUp + std::min(next, kDialMax));
   }
   connection->unanswered = 0;
   const auto& listener = listeners_[connection->to];

@@ -4,8 +4,8 @@
 // - What is up is a link: two ordered ways. A link has a number of its own, which is the listener's
 //   PeerId. A new link to the same listener is another peer.
 // - A cut holds messages, as TCP does. It goes on some time after the cut is healed, because TCP
-//   and dials try again more and more rarely. A cut of a minute ends the link, and what was on its
-//   way is lost. So it is with a reset at once.
+//   and dials try again more and more rarely. A cut of 20 s ends the link, and what was on its way
+//   is lost (proto/zmq_transport.cpp has the times). So it is with a reset at once.
 // - What a listener sends on a link that has ended is dropped.
 // - A loss or a second copy of one message is a fault of its own: TCP has none.
 // Threads: one owner.

@@ -57,6 +57,7 @@ struct Process {
 
   // Of a server. The storage is the core's.
   SnapshotStorage* storage = nullptr;
+  bool loses = false;                   // it has said that commits are lost with it
   std::optional<std::uint64_t> loaded;  // the save that it goes on from
   std::uint64_t loaded_number = 0;      // and the number by which it asked for it
   std::unique_ptr<ShardModel> model;    // null: it has no shard yet
@@ -99,7 +100,7 @@ struct Node {
   std::optional<std::uint64_t> last_commits;
   std::uint64_t last_answered = 0;  // of these, under so many setbacks
   std::uint32_t last_setbacks = 0;
-  std::optional<std::uint64_t> last_kept;  // number of a snapshot that has all of these
+  std::optional<std::uint64_t> last_kept;  // the save() that has all of these
   std::optional<Duration> restarts_after;  // its process was interrupted
   std::optional<std::uint64_t> said_lost;
   // Of the scheduler: its state when it died. Empty: the journal does not have all of it.

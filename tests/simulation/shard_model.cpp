@@ -169,7 +169,7 @@ void ShardModel::on_answers(Instant now, const std::vector<Answer>& answers, boo
         released[worker] = &member;
   }
   for (const auto& [worker, member] : released) {
-    if (!member->used) apply(*member);
+    if (!member->used && !(late && applies_ == Applies::Rounds)) apply(*member);
   }
   for (const auto& [worker, member] : released) answered(now, worker, *member);
   for (const Answer& answer : answers)

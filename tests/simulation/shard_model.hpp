@@ -49,6 +49,12 @@ class ShardModel {
   // The commits that were in it when it answered last. With a journal they are on disk.
   std::uint64_t answered() const { return answered_; }
   std::uint32_t setbacks() const { return setbacks_; }
+  // The server holds its answers, by which this would see that a round is applied: it has this now.
+  void believe(std::vector<float> values, std::uint64_t commits) {
+    if (applies_ != Applies::Rounds) return;
+    state_.values = std::move(values);
+    state_.commits = commits;
+  }
   // The process has this state under this number of snapshot.
   void know(std::uint64_t number, State state) { known_[number] = std::move(state); }
 

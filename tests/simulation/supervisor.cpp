@@ -147,7 +147,8 @@ void World::end(Process& process, std::optional<int> code, const std::string& wh
       node.last_answered = process.model->answered();
       node.last_setbacks = process.model->setbacks();
     }
-    node.last_kept = code ? process.storage->finish() : std::nullopt;
+    const auto written = code ? process.storage->finish() : std::nullopt;
+    node.last_kept = code == 130 && !process.loses ? written : std::nullopt;
     if (plan_.journal) node.last_kept = 0;  // with its journal any snapshot has
   }
   if (process.scheduler) {

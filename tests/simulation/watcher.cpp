@@ -76,9 +76,17 @@ std::uint64_t Watcher::on_saving(Instant now, const Process& server, std::uint64
 void Watcher::on_shard(Instant now, const Process& server, ProcessId scheduler) {
   const Node& node = *server.node;
   const std::uint64_t has = server.model->state().commits;
+  // With a journal any snapshot is good enough. Without one in common all begin anew, if one of the
+  // servers has never answered: so no commit was answered whole.
+  const bool journal_kept =
+      plan_.journal && (server.loaded || std::ranges::all_of(servers(), [](const Node* each) {
+                          return each->last_answered > 0;
+                        }));
   const bool all_kept =
-      node.last_kept && (plan_.journal || server.loaded_number >= *node.last_kept);
-  if (all_kept && !node.flipped && node.last_commits && has < node.last_answered &&
+      node.last_kept && !run_given_up_ && (journal_kept || server.loaded >= node.last_kept);
+  const bool flipped =
+      std::ranges::any_of(servers(), [](const Node* each) { return each->flipped; });
+  if (all_kept && !flipped && node.last_commits && has < node.last_answered &&
       server.model->setbacks() == node.last_setbacks)
     history_.violate(now, "answered-lost",
                      fmt::format("{} had answered {} commits, had them on its disk, and goes on "
@@ -153,7 +161,7 @@ void Watcher::look(Instant now) {
   for (const Node* node : all)
     for (const auto& [number, save] : on_disk(*node))
       what += fmt::format(" {} has {};", node->name, number);
-  history_.violate(now, "no-common-snapshot", what);
+  if (!run_given_up_) history_.violate(now, "no-common-snapshot", what);
 }
 
 void Watcher::on_end_of_healing(Instant now, Instant healed) {
@@ -186,8 +194,15 @@ void Watcher::on_scheduler_line(Instant now, const std::string& text) {
 }
 
 void Watcher::on_training(Instant now) {
+  const auto all = servers();
+  // A scheduler whose journal has lost the start may start what has been trained.
+  if (std::ranges::any_of(all, [](const Node* node) {
+        const Process* const server = node->process;
+        return server && server->model && server->model->state().commits > 0;
+      }))
+    return;
   std::set<float> seeders;
-  for (const Node* server : servers()) {
+  for (const Node* server : all) {
     if (!server->process || !server->process->model) continue;
     const auto& values = server->process->model->state().values;
     for (std::size_t i = kOrderElement; i < values.size(); i += kChunkElements)

@@ -35,6 +35,9 @@ class Watcher {
   void look(Instant now);
   void on_end_of_healing(Instant now, Instant healed);
 
+  // The scheduler has said that this run cannot be taken up after its process.
+  void on_given_up() { run_given_up_ = true; }
+
   // --- words -------------------------------------------------------------------------------------
   void on_scheduler_line(Instant now, const std::string& text);
   // Training starts. All shards that are there hold the values of one worker.
@@ -62,6 +65,7 @@ class Watcher {
   std::vector<Save> saves_;
   // By the scheduler's process and the number: the first save that a shard went on from.
   std::map<std::pair<ProcessId, std::uint64_t>, std::uint64_t> restored_;
+  bool run_given_up_ = false;
   int seconds_without_order_ = 0;
   Incarnation had_common_ = 0;  // the run whose servers had a snapshot in common
   Instant server_heard_;        // any, by the scheduler

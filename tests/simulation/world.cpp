@@ -277,11 +277,15 @@ void World::speak(Process& process) {
     }
     while (const auto line = process.server->poll_log())
       history_.line(events_.now(), process.node->name + ": " + *line);
-    while (const auto line = process.server->poll_warning())
+    while (const auto line = process.server->poll_warning()) {
+      process.loses = process.loses || line->starts_with("ends without a snapshot of now");
       history_.line(events_.now(), process.node->name + ": warning: " + *line);
+    }
     if (process.model && !process.answers.empty())
       process.model->on_answers(events_.now(), process.answers, late);
     process.answers.clear();
+    if (process.model && (late || process.storage->holds_answers()))
+      process.model->believe(process.server->parameters(), process.server->commits());
     if (process.model && process.storage->has_added())
       process.storage->mark(watcher_.on_saving(events_.now(), process, process.loaded_number));
   } else {
@@ -289,6 +293,7 @@ void World::speak(Process& process) {
       watcher_.on_scheduler_line(events_.now(), event->text);
     if (const auto warning = process.scheduler->poll_warning()) {
       process.journaled = false;
+      watcher_.on_given_up();
       history_.line(events_.now(), "scheduler: warning: " + *warning);
     }
     while (const auto out = process.scheduler->poll_send()) {
