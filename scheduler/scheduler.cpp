@@ -177,6 +177,9 @@ void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
     warn_of_refusal(now, who + " has " + (differ.empty() ? "other settings" : differ));
     refuse(from, RefusalCode::OtherSettings,
            other_settings(message.sender, hello, options_.settings));
+  } else if (run_.stopped() && evaluator_ && message.sender.role == Role::Evaluator &&
+             evaluator_->incarnation == message.incarnation) {
+    send_stop(from);  // it has not begun to pull: it leaves, and nobody waits for a last pull
   } else if (run_.stopped()) {
     refuse(from, RefusalCode::Stopped, "the run is over: " + *run_.stop_reason());
     if (message.sender.role == Role::Worker) end_refused(now, message);

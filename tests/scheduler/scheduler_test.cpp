@@ -143,6 +143,23 @@ TEST_CASE("start: an evaluator that comes later pulls once all servers know it")
   CHECK(count<proto::Start>(world.collect(), kEvaluatorPeer) == 0);
 }
 
+TEST_CASE("start: an evaluator that waits for it leaves when the run is stopped before") {
+  SchedulerWorld world;
+  for (const std::uint32_t server : {0u, 1u}) world.server_hello(server);
+  world.from_evaluator(proto::Hello{"evaluator", 10, ""});
+  world.worker_hello(kZero);
+  world.collect();
+  world.scheduler.stop(world.now, "interrupted");
+  world.collect();
+  world.from_evaluator(proto::Hello{"evaluator", 10, ""});  // as each second
+  const auto said = world.collect();
+  CHECK(count<proto::Refusal>(said, kEvaluatorPeer) == 0);
+  CHECK(count<proto::Stop>(said, kEvaluatorPeer) == 1);
+  world.from_evaluator(proto::Leave{"interrupted"});
+  world.from_worker(kZero, proto::Leave{"interrupted"});
+  CHECK(count<proto::Stop>(world.collect(), server_peer(0)) == 1);
+}
+
 // --- refusals ------------------------------------------------------------------------------------
 
 struct Refused {
