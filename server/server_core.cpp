@@ -93,7 +93,7 @@ void ServerCore::on_wakeup(Instant now) {
 // Between the last snapshot and the end of this process are commits that were answered.
 void ServerCore::on_interrupt(Instant now) {
   const std::uint64_t kept = known_.empty() ? 0 : known_.back().commits;
-  if (!storage_ || journals_ || !id_ || commits() == kept || joiner_.lonely(now)) {
+  if (!storage_ || journals_ || !id_ || commits() == kept) {
     leave();
     return;
   }

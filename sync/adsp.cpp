@@ -422,7 +422,7 @@ Model rows::adsp() {
       },
       .overlap =
           [](const Options& o) {
-            return o.of<AdspOptions>().overlap ? Overlap::Always : Overlap::Never;
+            return o.of<AdspOptions>().overlap ? Overlap::Always : Overlap::WhenAway;
           },
       .weighs = [](const Options& o) { return o.of<AdspOptions>().batches == Batches::Speed; },
       .batch_max =

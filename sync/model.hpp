@@ -19,7 +19,8 @@ namespace rubato::sync {
 enum class Overlap {
   Never,
   Always,
-  UnlessQuick,  // it waits for the replies of commits that are_quick()
+  UnlessQuick,  // it waits for the replies of commits that are_quick(), while the servers are there
+  WhenAway,     // it waits for replies while the servers are there
 };
 // Whether a worker waits under Overlap::UnlessQuick: parameters a step old cost more than that.
 constexpr bool are_quick(Duration overhead, Duration step_time) {

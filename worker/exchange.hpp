@@ -123,6 +123,12 @@ class Exchange {
   bool silent_for(std::uint32_t shard, Duration time, Instant now) const {
     return active() && gather_.waiting_for(shard) && watch_.silence(shard, now) >= time;
   }
+  // One of the servers that owe an answer is away, as far as ServerWatch can tell.
+  bool waits_in_vain() const {
+    for (std::uint32_t shard = 0; shard < watch_.size(); ++shard)
+      if (active() && gather_.waiting_for(shard) && watch_.is_away(shard)) return true;
+    return false;
+  }
   // What it decided by itself: one line each.
   std::optional<std::string> poll_log() { return log_.poll(); }
   // As WorkerCore::prefetch().

@@ -30,7 +30,7 @@ void ServerWatch::on_lost(std::uint32_t shard) {
 void ServerWatch::start(Shard& watch, Instant now) const {
   watch.heard = watch.probed = now;
   watch.wait = first_wait(watch);
-  watch.asked = watch.told = false;
+  watch.asked = watch.told = watch.away = false;
   watch.again = {};
 }
 
@@ -53,7 +53,7 @@ void ServerWatch::on_heard(std::uint32_t shard, Instant now) {
   watch.longest = std::max(watch.longest, now - since);
   watch.longest_now = std::max(watch.longest_now, now - since);
   watch.heard = now;
-  watch.told = false;
+  watch.told = watch.away = false;
 }
 
 void ServerWatch::on_more(std::uint32_t shard) {
@@ -84,6 +84,7 @@ ServerWatch::Due ServerWatch::poll(std::uint32_t shard, Instant now) {
   if (silence(shard, now) >= patience(shard)) return Due::GiveUp;
   if (silence(shard, now) >= unusual(shard) && !std::exchange(watch.told, true)) return Due::Tell;
   if (now < next_probe(watch)) return Due::Nothing;
+  watch.away = watch.asked && watch.heard <= watch.probed;
   if (std::exchange(watch.asked, true))
     watch.wait = std::min(watch.wait * 2, std::max(watch.wait, timing_.probe_after));
   else if (watch.exchanges > 0)

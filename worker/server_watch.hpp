@@ -4,12 +4,11 @@
 //   connection is missed soon where answers are quick. Until kUsualKnown exchanges have ended, or
 //   one that lost something, and at most, after `probe_after`.
 // - A server that answers has nothing yet, or its message was lost. It is asked again soon, each
-// time
-//   after twice as long.
+//   time after twice as long.
 // - One question at a time, because on a slow link its answer waits behind all earlier bytes.
 // - A question can be lost with its connection. It is asked again, each time after twice as long,
-// but
-//   not later than after `probe_after`: a link that heals is used soon.
+//   but not later than after `probe_after`: a link that heals is used soon.
+// - A server that leaves two questions in a row without an answer is taken to be away.
 // - A server is given up after the timeout, or after four times the longest silence so far,
 //   whichever is longer. A commit may take longer than the pull that was seen first.
 // Pure: `now` never decreases. Threads: one owner.
@@ -64,6 +63,9 @@ class ServerWatch {
   // date.
   bool on_answer(std::uint32_t shard, std::uint32_t number, Instant now);
 
+  // Nothing of it came since the first of two questions.
+  bool is_away(std::uint32_t shard) const { return watch_[shard].away; }
+
   Duration silence(std::uint32_t shard, Instant now) const { return now - watch_[shard].heard; }
   // The silence after which the server is given up.
   Duration patience(std::uint32_t shard) const {
@@ -85,6 +87,7 @@ class ServerWatch {
     bool asked = false;           // the last Probe is not answered
     bool told = false;            // this silence is reported
     bool lost = false;            // something of this exchange was
+    bool away = false;
   };
   void start(Shard& watch, Instant now) const;
   // Of silence, where that is usual.

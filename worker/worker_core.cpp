@@ -123,7 +123,7 @@ bool WorkerCore::may_follow(State from, State to) {
     case State::Committing:
       return from == State::CommitDue;
     case State::Overlapping:
-      return from == State::CommitDue || from == State::Taking;
+      return from == State::CommitDue || from == State::Taking || from == State::Committing;
     case State::BeginningEarly:
       return from == State::Committing;
     case State::TrainingEarly:
@@ -180,7 +180,17 @@ void WorkerCore::on_wakeup(Instant now) {
       mail.send(kScheduler, take_progress());
   }
   if (const auto asked = exchange_.on_wakeup(now, membership_.mail()); !asked)
-    fail_with(asked.error());
+    return fail_with(asked.error());
+  if (state_ == State::Committing && overlap_ != sync::Overlap::Never && exchange_.waits_in_vain())
+    train_on(now);
+}
+
+// From now on as if the commit had overlapped with training from its beginning.
+void WorkerCore::train_on(Instant now) {
+  progress_.communicate += now - committed_at_;
+  trained_since_ = now;
+  overlapped_ = true;
+  move_to(State::Overlapping);
 }
 
 std::optional<Instant> WorkerCore::poll_wakeup() const {
@@ -420,7 +430,7 @@ void WorkerCore::on_step(Instant now, const StepReport& report) {
 }
 
 bool WorkerCore::overlaps_next() const {
-  if (overlap_ != sync::Overlap::UnlessQuick) return overlap_ != sync::Overlap::Never;
+  if (overlap_ != sync::Overlap::UnlessQuick) return overlap_ == sync::Overlap::Always;
   return !sync::are_quick(progress_.overhead, progress_.step_time);
 }
 
@@ -463,6 +473,7 @@ void WorkerCore::on_commit(Instant now, Update update) {
   }
   exchange_.commit(now, {.steps = of.made.steps, .weight = weight, .began = ground_.restores},
                    std::move(update), membership_.mail());
+  committed_at_ = now;
   move_to(overlapped_ ? State::Overlapping : State::Committing);
 }
 

@@ -254,6 +254,7 @@ class WorkerCore {
   void on_directive(Instant now, const sync::Directive& directive);
   void take_share();
   bool overlaps_next() const;
+  void train_on(Instant now);
   void cut(Instant now);
   void on_start_told(Instant now, const proto::Start& start);
   void on_reply(Instant now);
@@ -304,6 +305,7 @@ class WorkerCore {
     bool overlapped = false;  // the commit before
   };
   std::optional<Cut> cut_;               // until on_commit()
+  Instant committed_at_;                 // the last time
   Instant trained_since_;                // when what comes between two commits began
   Instant early_since_;                  // when the early step began
   Duration blocked_;                     // by the last commit, the gate's part not counted

@@ -35,8 +35,9 @@ TEST_CASE("every model of the table can be made, some with a tuner") {
     CHECK(make_commit_rule(model.name, {}) != nullptr);
     CHECK(make_gate(model.name, {}) != nullptr);
     CHECK((make_tuner(model.name, {}, {}) != nullptr) == tuned.contains(model.name));
-    CHECK(overlap(model.name, {}) ==
-          (model.name == "tempo" ? Overlap::UnlessQuick : Overlap::Never));
+    CHECK(overlap(model.name, {}) == (model.name == "tempo"  ? Overlap::UnlessQuick
+                                      : model.name == "adsp" ? Overlap::WhenAway
+                                                             : Overlap::Never));
   }
 }
 

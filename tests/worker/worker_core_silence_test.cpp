@@ -432,5 +432,76 @@ TEST_CASE("timeout: a scheduler that never answers ends it, one that dies later 
   CHECK(orphan.core.next_action() == Action::Train);
 }
 
+// Six quick commits, and one whose answer does not come.
+struct Unanswered : WorkerWorld {
+  explicit Unanswered(sync::Overlap overlap) : WorkerWorld(with(overlap)) {
+    get_ready();
+    for (; next < 8; ++next) {
+      step();
+      commit();
+      pass(Duration::from_ms(2));
+      replies(next);
+      load();
+    }
+    step();
+    commit();
+    sent();
+  }
+  static WorldSetup with(sync::Overlap overlap) {
+    WorldSetup setup;
+    setup.overlap = overlap;
+    return setup;
+  }
+  // Returns: the questions of the next wake-up.
+  std::vector<proto::Probe> wake() {
+    now = std::max(now, *core.poll_wakeup());
+    core.on_wakeup(now);
+    return tests::bodies<proto::Probe>(sent(), server_node(0));
+  }
+
+  Sequence next = 2;  // of the commit
+};
+
+TEST_CASE("silence: a worker that may overlap trains on once a server is away, and loads as ever") {
+  for (const auto overlap : {sync::Overlap::WhenAway, sync::Overlap::UnlessQuick}) {
+    Unanswered world(overlap);
+    const Instant began = world.now;
+    std::size_t questions = 0;
+    while (world.core.next_action() == Action::Wait) {
+      questions += world.wake().size();
+      REQUIRE(questions <= 2);
+    }
+    CHECK(questions == 2);
+    CHECK(world.now - began < Duration::from_seconds(2));
+    CHECK(world.core.next_action() == Action::Train);
+    const Duration communicated = world.core.progress().communicate;
+    CHECK(communicated >= world.now - began);
+    world.step();
+    world.step();
+    CHECK(world.core.next_action() == Action::Train);  // the rule has asked: one commit in flight
+    world.replies(world.next);
+    world.load();
+    CHECK(world.core.progress().communicate == communicated);
+    CHECK(world.core.progress().commits == 7);
+    // The next one is waited for again.
+    world.commit();
+    CHECK(world.core.next_action() == Action::Wait);
+  }
+}
+
+TEST_CASE("silence: who may not overlap waits, and so does who hears that the server has it") {
+  Unanswered never(sync::Overlap::Never);
+  for (int i = 0; i < 20; ++i) never.wake();
+  CHECK(never.core.next_action() == Action::Wait);
+  Unanswered heard(sync::Overlap::WhenAway);
+  for (int i = 0; i < 20; ++i)
+    for (const auto& probe : heard.wake())
+      heard.hear(
+          server_node(0),
+          proto::ProbeReply{
+              .sequence = heard.next, .held = true, .missing_offsets = {}, .number = probe.number});
+  CHECK(heard.core.next_action() == Action::Wait);
+}
+
 }  // namespace
 }  // namespace rubato::worker
