@@ -78,11 +78,12 @@ class Frames:
 
 
 class History:
-    """Which commits were sent to which server, and which of them it answered."""
+    """Which commits were sent to which server, and which of them it answered, in which process."""
 
     def __init__(self, servers):
         self.sent = {server: set() for server in servers}
         self.answered = {server: set() for server in servers}
+        self.by_process = collections.Counter()   # commits that a server's process answered
         self.by = {}                # how many servers have answered a commit
         self.at = []                # when the last server answered a commit
         self.last_by = {}           # when that was last, by worker
@@ -90,11 +91,12 @@ class History:
     def on_sent(self, server, commit):
         self.sent[server].add(commit)
 
-    def on_answered(self, worker, server, commit):
+    def on_answered(self, worker, server, process, commit):
         answered = self.answered[server]
         if commit in answered:
             return
         answered.add(commit)
+        self.by_process[server, process] += 1
         count = self.by[commit] = self.by.get(commit, 0) + 1
         if count == len(self.answered):
             self.at.append(time.monotonic())
@@ -120,6 +122,7 @@ class Connection:
         self.near, self.far = near, None
         self.client, self.server = client, server   # names of nodes; client: None if not known
         self.target = target                        # port of the server itself
+        self.process = None                         # of the server
         self.ways = []
         self.under_way = {}                         # sequence: incarnation, of commits
         self.interest = {}                          # socket: the events that it is asked for
@@ -203,6 +206,7 @@ class Proxy:
             far.close()
             return False
         connection.far = far
+        connection.process = self.processes().get(connection.server)
         near, from_worker = connection.near, connection.client
         up = Frames(lambda data, at: self.on_commit(connection, data, at))
         down = Frames(lambda data, at: self.on_parameters(connection, data, at))
@@ -300,5 +304,5 @@ class Proxy:
         sequence = parameters.number(0, "<Q")
         incarnation = connection.under_way.pop(sequence, None)   # None: an answer to a pull
         if incarnation is not None and not parameters.number(6, "<B"):   # not refused
-            self.history.on_answered(connection.client, connection.server,
+            self.history.on_answered(connection.client, connection.server, connection.process,
                                      (incarnation, sequence))

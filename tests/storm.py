@@ -52,6 +52,8 @@ REST_SECONDS = 10                   # without a fault before the end, at least: 
 START_PATIENCE = 60                 # s
 END_PATIENCE = 60                   # s, from the end of training until each process has ended
 STANDSTILL_BAR = 3                  # s
+LIFE = "== life "                   # begins a line of ours in a log: another process of the node
+UNTOLD_OF_WORKER = 3                # commits that the scheduler has not heard of, as tests/simulation
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
 
@@ -103,6 +105,14 @@ max_seconds = {options.minutes * 60:g}
 """
 
 
+def read_log(node):
+    return node.log.read_text(errors="replace")
+
+
+def number_of(text):
+    return int(text.replace(",", ""))
+
+
 class BadInput(Exception):
     """One line, which a node has said of its options."""
 
@@ -137,17 +147,17 @@ class Node:
         self.process = None
         self.start_at = None      # when it is to be started again
         self.killed = False       # by the storm; the exit is not its own
-        self.lives = 0
+        self.lives = []           # the ids of its processes
         self.ends = []            # (instant, exit code) of those that ended by themselves
 
     def start(self):
-        self.lives += 1
         self.start_at, self.killed = None, False
         with open(self.log, "a", encoding="utf-8") as log, open(os.devnull) as nothing:
-            log.write(f"== life {self.lives}\n")
+            log.write(f"{LIFE}{len(self.lives) + 1}\n")
             log.flush()
             self.process = subprocess.Popen(self.words, stdin=nothing, stdout=log, stderr=log,
                                             start_new_session=True, preexec_fn=prepare_child)
+        self.lives.append(self.process.pid)
 
     def running(self):
         return self.process is not None and self.process.poll() is None
@@ -224,12 +234,12 @@ class Cluster:
             node.look(over)
 
     def trains(self):
-        return "training starts" in self.scheduler.log.read_text(errors="replace")
+        return "training starts" in read_log(self.scheduler)
 
     def expect_good_input(self):
         for node in self.nodes.values():
             if any(code == 2 for _, code in node.ends):
-                lines = node.log.read_text(errors="replace").splitlines()
+                lines = read_log(node).splitlines()
                 raise BadInput(lines[-1] if len(lines) > 1 else f"{node.name}: exit code 2")
 
     def running(self):
@@ -249,11 +259,24 @@ class Cluster:
         path = self.place / "out" / "results.json"
         return json.loads(path.read_text())["runs"][0] if path.exists() else None
 
-    def lost_lines(self):
-        """What the scheduler has said of lost commits: one number a line."""
-        found = re.findall(r"is back .*: ([\d,]+) commits? lost",
-                           self.scheduler.log.read_text(errors="replace"))
-        return [int(each.replace(",", "")) for each in found]
+    def said_lost(self):
+        """The commits that the scheduler has called lost, each time that a server came back."""
+        said = re.findall(r"is back .*: ([\d,]+) commits? lost", read_log(self.scheduler))
+        return [number_of(each) for each in said]
+
+    def lost(self, server):
+        """The commits that a process answered, and the next one did not have."""
+        node, lost, had, answered = self.nodes[server], 0, 0, 0
+        lives = read_log(node).split(LIFE)[1:]
+        for process, log in zip(node.lives, lives):
+            found = re.search(r"goes on from snapshot .* which holds ([\d,]+) commit"
+                              r"(?:.* journal, which has ([\d,]+) more)?", log)
+            if found:
+                has = number_of(found[1]) + number_of(found[2] or "0")
+                lost += max(0, answered - (has - had))
+                had, answered = has, 0
+            answered += self.history.by_process[server, process]
+        return lost + max(0, answered - (self.commits_on_disk(server) - had))
 
     def commits_on_disk(self, server):
         """Of the newest snapshot, that of the end. server/file_storage.cpp has its form."""
@@ -406,6 +429,8 @@ def run(options, place):
             turn()
         storm.tell_last(clock())
         storm.heal()
+        if not rough.scheduler.is_kept() and clock() < rough.until - 1:
+            return rough.wrong_ends()   # nothing can come of it
         say("the runs are over")
         give_up_at = clock() + END_PATIENCE
         while any(cluster.running() for cluster in both) and clock() < give_up_at:
@@ -424,23 +449,27 @@ def judge(options, storm, calm, rough):
     if not all(runs):
         return problems + [f"{cluster.title}: no results.json"
                            for cluster, result in zip((calm, rough), runs) if not result]
-    lost = []
+    lost, said = [], []
     for cluster, result in zip((calm, rough), runs):
         counted = sum(worker["commits"] for worker in result["workers"])
         if counted != result["commits"]:
             problems.append(f"{cluster.title}: {counted} commits of workers, "
                             f"{result['commits']} of the run")
-        gone = 0
         for server in cluster.servers:
-            has = cluster.commits_on_disk(server)
-            sent, answered = (len(of[server])
-                              for of in (cluster.history.sent, cluster.history.answered))
-            gone += max(0, answered - has)
+            has, sent = cluster.commits_on_disk(server), len(cluster.history.sent[server])
             if has > sent:
                 problems.append(f"{cluster.title}: {server} has {has} commits, of {sent} sent")
-        lost.append(max(gone, sum(cluster.lost_lines())))
-        if lost[-1] > 0 and (options.durability == "journal" or cluster is calm):
+        lost.append(sum(cluster.lost(server) for server in cluster.servers))
+        said.append(sum(cluster.said_lost()))
+        # Its count goes by what workers have reported, and may be off by their last commits.
+        doubt = UNTOLD_OF_WORKER * options.workers * len(cluster.said_lost())
+        if options.durability == "snapshot" and cluster is rough:
+            continue
+        if lost[-1] > 0:
             problems.append(f"{cluster.title}: {lost[-1]} answered commits are lost")
+        if said[-1] > lost[-1] + doubt:
+            problems.append(f"{cluster.title}: the scheduler says that {said[-1]} commits are "
+                            f"lost; of those that were answered, {lost[-1]} are")
     # Once everything is healed, every worker commits.
     healed_at = storm.healed_at()
     for worker in rough.workers:
@@ -451,7 +480,7 @@ def judge(options, storm, calm, rough):
     if not 0.9 * of - options.workers <= seen <= of + options.workers:
         problems.append(f"undisturbed: the proxy has seen {seen} of {of} commits; has the protocol "
                         "changed?")
-    show(options, storm, (calm, rough), runs, lost)
+    show(options, storm, (calm, rough), runs, (lost, said))
     return problems
 
 
@@ -466,7 +495,8 @@ def share_held(options, node):
     return (1 / times[node]) / sum(1 / each for each in times.values())
 
 
-def show(options, storm, clusters, runs, lost):
+def show(options, storm, clusters, runs, losses):
+    lost, said = losses
     calm, rough = clusters
     rates = [result["steps"] / result["seconds"] for result in runs]
     share = 100 * rates[1] / rates[0] if rates[0] else 0
@@ -484,6 +514,7 @@ def show(options, storm, clusters, runs, lost):
         ("steps a second", *(f"{rate:.2f}" for rate in rates)),
         ("commits", *(f"{result['commits']:,}" for result in runs)),
         ("answered commits that are lost", *map(str, lost)),
+        ("  as the scheduler says", *map(str, said)),
         ("longest time without a commit, s", *(f"{each:.2f}" for each in stood)),
         ("the proxy was held up for, s", f"{storm.late:.2f}", f"{storm.late:.2f}"),
         ("final loss", *(f"{result['final_loss']:.4f}" for result in runs)),
@@ -497,7 +528,8 @@ def show(options, storm, clusters, runs, lost):
     longest, where = storm.worst()
     bar = throughput_bar(options.sync)
     tell(f"steps: {share:.1f} % of the undisturbed ones, bar {bar:g} %", share >= bar)
-    tell(f"answered commits lost: {lost[1]}, bar 0", lost[1] == 0)
+    tell(f"answered commits lost: {lost[1]}, as the scheduler says {said[1]}, bar 0",
+         lost[1] == said[1] == 0)
     tell(f"longest time without a commit: {longest:.2f} s ({where}), bar {STANDSTILL_BAR} s",
          longest < STANDSTILL_BAR)
 
