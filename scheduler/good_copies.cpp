@@ -39,7 +39,8 @@ void GoodCopies::on_return() {
 void GoodCopies::on_told(std::uint32_t server, const proto::Heartbeat& beat,
                          std::uint64_t commits) {
   Copy& copy = servers_[server];
-  copy.more = difference(beat.commits, commits);
+  std::ranges::rotate(copy.more, copy.more.begin() + 1);
+  copy.more.back() = difference(beat.commits, commits);
   copy.saving = beat.saving;
   if (beat.saved == 0 || is_void(beat.saved) || beat.saved <= copy.newest()) return;
   copy.put(beat.saved, beat.saved <= orders_.size() ? orders_[beat.saved - 1].keep : common_);
@@ -52,9 +53,10 @@ std::uint64_t GoodCopies::on_replaced(std::uint32_t server,
                                       std::span<const proto::SnapshotInfo> found,
                                       const proto::SnapshotInfo* from, std::uint64_t commits) {
   Copy& copy = servers_[server];
-  const std::int64_t had = static_cast<std::int64_t>(commits) + copy.more;
+  const std::int64_t had = static_cast<std::int64_t>(commits) + std::ranges::min(copy.more);
   const std::uint64_t has = from ? from->commits : 0;
-  copy = {.state = State::Here, .more = difference(has, commits)};
+  copy = {.state = State::Here};
+  copy.more.fill(difference(has, commits));
   for (const proto::SnapshotInfo& each : found)
     if (is_good(each)) copy.put(each.number, 0), learn(each.number);
   find_common();

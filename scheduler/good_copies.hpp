@@ -79,8 +79,9 @@ class GoodCopies {
     std::array<std::uint64_t, proto::kSnapshotsKept> disk{};  // numbers; 0: none
     std::uint64_t saving = 0;                                 // that it writes now; 0: none
     std::uint64_t ordered = 0;  // the last that this process was told to save
-    // The commits in its shard, less those of the run.
-    std::int64_t more = 0;
+    // The commits in its shard, less those that workers had reported when it told of them: the
+    // last few times. A server may tell of commits before their workers do, so the least counts.
+    std::array<std::int64_t, 4> more{};
 
     bool has(std::uint64_t number) const { return std::ranges::find(disk, number) != disk.end(); }
     std::uint64_t newest() const { return std::ranges::max(disk); }

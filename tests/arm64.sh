@@ -22,6 +22,7 @@ if [ "$(cat "$root.packages" 2>/dev/null)" != "$release $packages" ]; then
   # As of `extract`: no package's scripts run, so what they would link is linked here.
   mmdebstrap --quiet --mode="$([ "$(id -u)" -eq 0 ] && echo root || echo unshare)" \
     --variant=extract --arch=arm64 --include="$packages" "$release" "$root"
+  [ -e "$root/lib" ] || ln -s usr/lib "$root/lib"
   for file in "$libraries"/openblas-pthread/libopenblas.so*; do
     ln -sf "openblas-pthread/${file##*/}" "$libraries/"
   done

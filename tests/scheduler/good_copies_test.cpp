@@ -96,6 +96,22 @@ TEST_CASE("good copies: what is lost is what the shard had, whatever was lost be
   CHECK(world.copies.on_replaced(0, {}, nullptr, 107) == 80);
 }
 
+TEST_CASE("good copies: commits that a server tells of before their workers do are not lost") {
+  Copies world(1);
+  const auto tell = [&](std::uint64_t shard, std::uint64_t reported) {
+    proto::Heartbeat beat;
+    beat.commits = shard;
+    world.copies.on_told(0, beat, reported);
+  };
+  for (std::uint64_t commits = 100; commits < 600; commits += 100) tell(commits, commits);
+  tell(606, 600);  // six reports are on their way
+  const proto::SnapshotInfo all{kCopied, 1, 606};
+  CHECK(world.copies.on_replaced(0, {&all, 1}, &all, 606) == 0);
+  tell(700, 690);
+  const proto::SnapshotInfo less{kCopied, 1, 650};
+  CHECK(world.copies.on_replaced(0, {&less, 1}, &less, 700) == 50);
+}
+
 TEST_CASE("good copies: all go back to what all have, and what came later is void") {
   Copies world(2);
   for (std::uint64_t number = 1; number <= 2; ++number) {
