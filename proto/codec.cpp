@@ -50,7 +50,8 @@ auto write(Builder& b, const Hello& m) {
   const auto name = b.CreateString(m.name), endpoint = b.CreateString(m.endpoint);
   const auto settings = m.settings.empty() ? 0 : b.CreateString(m.settings);
   std::vector<wire::SnapshotInfo> snapshots;
-  for (const SnapshotInfo& s : m.snapshots) snapshots.emplace_back(s.run, s.number, s.commits);
+  for (const SnapshotInfo& s : m.snapshots)
+    snapshots.emplace_back(s.run, s.number, s.commits, s.begin);
   const auto list = snapshots.empty() ? 0 : b.CreateVectorOfStructs(snapshots);
   const auto public_key = key(b, m.public_key);
   const auto trouble = m.trouble.empty() ? 0 : text(b, m.trouble);
@@ -282,8 +283,8 @@ Result<Body> read(const wire::Hello& t) {
     return corrupt("Hello names {} snapshots; the limit is {}", t.snapshots()->size(),
                    kSnapshotsMax);
   for (const auto& s : elements<wire::SnapshotInfo>(t.snapshots())) {
-    RUBATO_TRY(check_numbers("Hello.snapshots", s.number(), s.commits()));
-    m.snapshots.push_back({s.run(), s.number(), s.commits()});
+    RUBATO_TRY(check_numbers("Hello.snapshots", s.number(), s.commits(), s.begin()));
+    m.snapshots.push_back({s.run(), s.number(), s.commits(), s.begin()});
   }
   return m;
 }

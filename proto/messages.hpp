@@ -78,6 +78,7 @@ struct SnapshotInfo {
   Incarnation run = 0;        // the scheduler's incarnation, which identifies the run
   std::uint64_t number = 0;   // as in Save, from 1
   std::uint64_t commits = 0;  // of the run, in this copy
+  std::uint64_t begin = 0;    // of its shard's range; in a Hello alone
   bool operator==(const SnapshotInfo&) const = default;
 };
 inline constexpr std::size_t kSnapshotsMax = 16;  // of a Hello

@@ -247,6 +247,7 @@ void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message
     // Only a journal that has lost the start of the run does not know who has snapshots of it.
     if (settling_ || (!run_.started() && copies_.newest(hello.snapshots))) {
       settling_ = true;
+      servers_.back().unplaced = options_.addresses.empty();
       waiting_[*place] = {from, message};
     } else {
       servers_.back().anew = true;
@@ -283,11 +284,44 @@ void Scheduler::settle_servers(Instant now) {
     if (servers_[i].peer == kNobody && !waiting_.contains(i)) return;
   settling_ = false;
   changed_ = true;
-  const std::uint64_t number = common_snapshot();
+  const std::uint64_t number = place_waiting() ? common_snapshot() : 0;
   const bool together = waiting_.size() == servers_.size();
   for (auto& [index, waiting] : std::exchange(waiting_, {}))
     if (replace_server(now, waiting.peer, index, waiting.hello, number, together))
       welcome_server(now, waiting.peer, index);
+}
+
+bool Scheduler::place_waiting() {
+  std::map<std::uint32_t, std::uint32_t> from;  // by place: where who belongs there is now
+  std::vector<std::uint32_t> rest;              // those that nobody knows of
+  for (std::uint32_t i = 0; i < servers_.size(); ++i) {
+    if (!servers_[i].unplaced) continue;
+    const auto& hello = std::get<proto::Hello>(waiting_.at(i).hello.body);
+    const auto* const newest = copies_.newest(hello.snapshots);
+    std::uint32_t place = 0;
+    while (newest && place < servers_.size() &&
+           proto::shard_range(options_.parameters, place, options_.servers).begin != newest->begin)
+      ++place;
+    if (!newest)
+      rest.push_back(i);
+    else if (place == servers_.size() || !servers_[place].unplaced ||
+             !from.emplace(place, i).second)
+      return false;
+  }
+  for (std::uint32_t i = 0; i < servers_.size(); ++i)
+    if (servers_[i].unplaced && !from.contains(i)) {
+      from[i] = rest.back();
+      rest.pop_back();
+    }
+  const std::vector<ServerState> before = servers_;
+  const auto waiting = std::exchange(waiting_, {});
+  for (const auto& [place, waits] : waiting) {
+    const std::uint32_t source = from.contains(place) ? from.at(place) : place;
+    servers_[place] = before[source];
+    servers_[place].unplaced = false;
+    waiting_[place] = waiting.at(source);
+  }
+  return true;
 }
 
 std::uint64_t Scheduler::common_snapshot() const {
@@ -999,6 +1033,8 @@ void Scheduler::on_return(Instant now) {
   roster_.on_return();
   hearing_.on_return(now, !roster_.members().empty());
   copies_.on_return();
+  for (std::uint32_t i = 0; i < servers_.size(); ++i)
+    if (hearing_.absent(i)) copies_.on_absent(i);
   lists_.on_return(now);
   waiting_.clear();
   settling_ = serving();

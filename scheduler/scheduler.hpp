@@ -189,6 +189,7 @@ class Scheduler {
     proto::PeerId peer = 0;
     std::uint64_t snapshot = 0;  // that this life began with; 0: initial parameters
     bool anew = false;           // this scheduler process had it begin with initial parameters
+    bool unplaced = false;       // its snapshots say which place it had; another one may be here
     bool moved = false;  // it has not acknowledged a list yet, as the process that it is now
     bool told = false;   // it has said farewell
     // Its clock as it told it last, and when; 0: not since the last on_return().
@@ -221,6 +222,9 @@ class Scheduler {
   // snapshots of a run of whose start the journal knows nothing. Once every server is heard or
   // waits, those that wait go on.
   void settle_servers(Instant now);
+  // Servers whose places the journal has lost take those of which their snapshots are. Returns:
+  // false if they cannot: then they stay.
+  bool place_waiting();
   // The newest snapshot that each server in waiting_ has. 0: none, or another one begins anew.
   std::uint64_t common_snapshot() const;
   void on_server_heard(Instant now, std::uint32_t index);

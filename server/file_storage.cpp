@@ -318,7 +318,7 @@ class FileStorage final : public Storage {
       } else if (snapshot->cluster != options_.cluster) {
         all.refused.push_back(path + ": is a snapshot of another cluster");
       } else {
-        all.snapshots.push_back({snapshot->info, path});
+        all.snapshots.push_back({snapshot->info, path, snapshot->range});
         slots_[slot] = snapshot->info;
       }
     }

@@ -37,7 +37,8 @@ class MemoryStorage final : public Storage {
     for (const ShardSnapshot& snapshot : *kept_) {
       const std::string name = "snapshot " + std::to_string(snapshot.info.number);
       if (snapshot.cluster == cluster_)
-        all.snapshots.push_back({snapshot.info, name, commits_after(snapshot.info)});
+        all.snapshots.push_back(
+            {snapshot.info, name, snapshot.range, commits_after(snapshot.info)});
       else
         all.refused.push_back(name + ": is of another cluster");
     }

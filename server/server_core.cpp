@@ -69,6 +69,7 @@ void ServerCore::on_wakeup(Instant now) {
       for (const auto& found : inventory_.snapshots) {
         hello.snapshots.push_back(found.info);
         hello.snapshots.back().commits += found.journal_commits;
+        hello.snapshots.back().begin = found.range.begin;
       }
       send(scheduler_, std::move(hello));
       break;

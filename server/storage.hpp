@@ -45,6 +45,7 @@ class Storage {
   struct Found {
     proto::SnapshotInfo info;
     std::string name;                   // for messages: the file
+    ElementRange range = {};            // of the shard
     std::uint64_t journal_commits = 0;  // in the parts after it
   };
   struct Inventory {

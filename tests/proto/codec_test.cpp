@@ -143,6 +143,7 @@ TEST_CASE("every number that a peer says of itself has a bound") {
       of(Hello{}, [](Hello& m) -> Number& { return m.parameters; }),
       of(snapshot, [](Hello& m) -> Number& { return m.snapshots[0].number; }),
       of(snapshot, [](Hello& m) -> Number& { return m.snapshots[0].commits; }),
+      of(snapshot, [](Hello& m) -> Number& { return m.snapshots[0].begin; }),
       of(Welcome{}, [](Welcome& m) -> Number& { return m.parameters; }),
       of(Welcome{}, [](Welcome& m) -> Number& { return m.snapshot; }),
       of(Welcome{}, [](Welcome& m) -> Number& { return m.steps; }),

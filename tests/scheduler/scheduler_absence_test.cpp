@@ -442,10 +442,10 @@ TEST_CASE("lost start: servers that have snapshots of the run go on from the new
   CHECK(world.welcomed().empty());
   world.comes(0, {{kRun, 2, 10}, {kRun, 3, 20}});  // it asks again, each second
   CHECK(world.welcomed().empty());
-  world.comes(1, {{kRun, 1, 5}, {kRun, 2, 11}});
+  world.comes(1, {{kRun, 1, 5, 5}, {kRun, 2, 11, 5}});
   CHECK(world.welcomed() == std::vector<std::uint64_t>{2, 2});
   CHECK(has(world.log(), "server 0 'shard-0' is back from its snapshot"));
-  world.comes(1, {{kRun, 1, 5}, {kRun, 2, 11}});
+  world.comes(1, {{kRun, 1, 5, 5}, {kRun, 2, 11, 5}});
   CHECK(world.welcomed() == std::vector<std::uint64_t>{2});
   // Training starts as ever, and the numbers of snapshots go on.
   world.start();
@@ -454,6 +454,21 @@ TEST_CASE("lost start: servers that have snapshots of the run go on from the new
   const auto orders = bodies<proto::Save>(world.collect(), server_peer(0));
   REQUIRE_FALSE(orders.empty());
   CHECK(orders.back().number >= 4);
+}
+
+TEST_CASE("lost start: servers take the places of which their snapshots are") {
+  LostStart world;
+  world.comes(0, {{kRun, 2, 10, 5}});
+  world.comes(1, {{kRun, 2, 11, 0}});
+  const auto said = world.collect();
+  const auto first = bodies<proto::Welcome>(said, server_peer(0));
+  const auto second = bodies<proto::Welcome>(said, server_peer(1));
+  REQUIRE(first.size() == 1);
+  REQUIRE(second.size() == 1);
+  CHECK(first[0].you.index == 1);
+  CHECK(first[0].range.begin == 5);
+  CHECK(second[0].you.index == 0);
+  CHECK(first[0].snapshot == 2);
 }
 
 TEST_CASE("lost start: where a server has nothing of the run, all begin anew, and a line says so") {
@@ -516,7 +531,7 @@ TEST_CASE("snapshots: an order names the newest that every server has on disk") 
   const auto orders = [&] { return bodies<proto::Save>(world.collect(), server_peer(0)); };
   auto said = orders();
   REQUIRE(said.size() == 1);
-  CHECK(said[0].keep == 0);
+  CHECK(said[0].keep == 1);  // server 1 may have it, and its word be lost
   world.from_server(0, proto::Heartbeat{.echo = {}, .clock = {}, .saved = 2});
   world.from_server(1, proto::Heartbeat{.echo = {}, .clock = {}, .saved = 1});
   world.pass(kSecond * 30, {kZero, kOne});

@@ -73,7 +73,8 @@ server::Storage::Inventory SnapshotStorage::list() {
     if (slot->damaged)
       all.refused.push_back(name + ": fails its checksum: it is damaged");
     else
-      all.snapshots.push_back({slot->snapshot.info, name, commits_after(slot->snapshot.info)});
+      all.snapshots.push_back(
+          {slot->snapshot.info, name, slot->snapshot.range, commits_after(slot->snapshot.info)});
   }
   std::ranges::sort(all.snapshots, {}, [](const Found& found) { return found.info.number; });
   if (bug_ == Bug::Overstated)
