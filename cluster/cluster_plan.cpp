@@ -296,6 +296,7 @@ std::unique_ptr<scheduler::Scheduler> make_scheduler(const ClusterConfig& config
                                                      const std::string& schema) {
   auto options = scheduler_options(config, plan, incarnation, evaluator);
   options.save_every = save_every;
+  options.journal = config.snapshot.journal;
   options.schema = schema;
   return std::make_unique<scheduler::Scheduler>(
       options, sync::make_tuner(plan.sync, config.sync,

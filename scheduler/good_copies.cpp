@@ -125,20 +125,10 @@ std::optional<proto::Save> GoodCopies::last_order(Instant now) {
 
 proto::Save GoodCopies::order(Instant now) {
   if (forgotten_ > orders_.size()) orders_.resize(forgotten_, {now});
-  const std::uint64_t keep = common_ > 0 ? common_ : oldest();
-  orders_.push_back({now, keep});
+  orders_.push_back({now, common_});
   for (Copy& copy : servers_)
     if (copy.state == State::Here) copy.ordered = orders_.size();
-  return proto::Save{orders_.size(), keep};
-}
-
-// A server that is not heard may have it, too: a journal may have lost that it told so.
-std::uint64_t GoodCopies::oldest() const {
-  std::uint64_t oldest = 0;
-  for (const Copy& copy : servers_)
-    for (const std::uint64_t number : copy.disk)
-      if (number > 0 && (oldest == 0 || number < oldest)) oldest = number;
-  return oldest;
+  return proto::Save{orders_.size(), common_};
 }
 
 std::uint64_t GoodCopies::go_back() {

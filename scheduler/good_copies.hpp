@@ -101,7 +101,6 @@ class GoodCopies {
   // `copy` has `number`, and keeps it whatever has become of the orders that it has not told of.
   bool keeps(const Copy& copy, std::uint64_t number) const;
   void find_common();
-  std::uint64_t oldest() const;  // number that a server has told of; 0: none
   proto::Save order(Instant now);
   bool is_void(std::uint64_t number) const;
   bool awaited(Instant now, const Copy& copy) const;

@@ -284,8 +284,13 @@ void Scheduler::settle_servers(Instant now) {
     if (servers_[i].peer == kNobody && !waiting_.contains(i)) return;
   settling_ = false;
   changed_ = true;
-  const std::uint64_t number = place_waiting() ? common_snapshot() : 0;
   const bool together = waiting_.size() == servers_.size();
+  std::optional<std::uint64_t> number = 0;
+  if (place_waiting() && std::ranges::none_of(servers_, &ServerState::anew)) {
+    number = common_snapshot();
+    // With a journal, and beside servers that live, each goes on from its own newest.
+    if (*number == 0 && (options_.journal || !together)) number.reset();
+  }
   for (auto& [index, waiting] : std::exchange(waiting_, {}))
     if (replace_server(now, waiting.peer, index, waiting.hello, number, together))
       welcome_server(now, waiting.peer, index);
@@ -329,8 +334,6 @@ std::uint64_t Scheduler::common_snapshot() const {
   for (const auto& [index, waiting] : waiting_)
     for (const auto& snapshot : std::get<proto::Hello>(waiting.hello.body).snapshots)
       if (copies_.is_good(snapshot)) ++servers[snapshot.number];
-  for (std::uint32_t i = 0; i < servers_.size(); ++i)
-    if (servers_[i].anew && !waiting_.contains(i)) return 0;
   std::uint64_t newest = 0;
   for (const auto& [number, count] : servers)
     if (count == waiting_.size()) newest = number;

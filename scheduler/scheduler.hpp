@@ -85,6 +85,8 @@ struct SchedulerOptions {
   Duration absent_max = Duration::from_seconds(600);  // a server's silence that ends the run
   Duration workers_absent_max = Duration::from_seconds(600);  // without any, until the run ends
   Duration save_every;                                        // of snapshots; 0: none
+  // Servers keep one: a snapshot and what comes after it lead to a server's last moment.
+  bool journal = false;
   // Workers that lie or hang, and parameters that broke, are acted upon. Empty on virtual time,
   // where nobody does, and where a run that diverges is to be seen.
   std::optional<WatchOptions> watch = {};
@@ -225,7 +227,7 @@ class Scheduler {
   // Servers whose places the journal has lost take those of which their snapshots are. Returns:
   // false if they cannot: then they stay.
   bool place_waiting();
-  // The newest snapshot that each server in waiting_ has. 0: none, or another one begins anew.
+  // The newest snapshot that each server in waiting_ has. 0: none.
   std::uint64_t common_snapshot() const;
   void on_server_heard(Instant now, std::uint32_t index);
   void on_worker_hello(Instant now, proto::PeerId from, const proto::Message& message);

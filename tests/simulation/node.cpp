@@ -44,6 +44,7 @@ std::unique_ptr<scheduler::Scheduler> make_scheduler(const Plan& plan, Incarnati
   options.watch = scheduler::WatchOptions{};
   options.settings = kSettings;
   options.sync = plan.sync;
+  options.journal = plan.journal;
   options.seeds = plan.seeds;
   return std::make_unique<scheduler::Scheduler>(
       options, sync::make_tuner(plan.sync, sync_options_of(plan),

@@ -86,7 +86,8 @@ void Watcher::on_shard(Instant now, const Process& server, ProcessId scheduler) 
       node.last_kept && !run_given_up_ && (journal_kept || server.loaded >= node.last_kept);
   const bool flipped =
       std::ranges::any_of(servers(), [](const Node* each) { return each->flipped; });
-  if (all_kept && !flipped && node.last_commits && has < node.last_answered &&
+  // Shards that a worker fills anew have nothing of before.
+  if (all_kept && !flipped && !plan_.seeds && node.last_commits && has < node.last_answered &&
       server.model->setbacks() == node.last_setbacks)
     history_.violate(now, "answered-lost",
                      fmt::format("{} had answered {} commits, had them on its disk, and goes on "
@@ -211,7 +212,9 @@ void Watcher::on_training(Instant now) {
   if (seeders.size() > 1)
     history_.violate(now, "mixed-seeds",
                      fmt::format("training starts with values of {} workers", seeders.size()));
-  if (seeders.empty())
+  const bool any = std::ranges::any_of(
+      all, [](const Node* node) { return node->process && node->process->model; });
+  if (seeders.empty() && any)
     history_.violate(now, "mixed-seeds", "training starts, and no shard has initial values");
 }
 
