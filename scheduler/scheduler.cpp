@@ -254,7 +254,7 @@ void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message
     }
   }
   const bool other = servers_[*place].incarnation != message.incarnation;
-  if (settling_ && (other || waiting_.contains(*place))) {
+  if (settling_ && (other || servers_[*place].unplaced || waiting_.contains(*place))) {
     send(from, proto::Heartbeat{});  // a sign of life; the server repeats its Hello
     waiting_[*place] = {from, message};
     on_server_heard(now, *place);
@@ -291,6 +291,7 @@ void Scheduler::settle_servers(Instant now) {
     // With a journal, and beside servers that live, each goes on from its own newest.
     if (*number == 0 && (options_.journal || !together)) number.reset();
   }
+  for (ServerState& server : servers_) server.unplaced = false;
   for (auto& [index, waiting] : std::exchange(waiting_, {}))
     if (replace_server(now, waiting.peer, index, waiting.hello, number, together))
       welcome_server(now, waiting.peer, index);
@@ -323,7 +324,6 @@ bool Scheduler::place_waiting() {
   for (const auto& [place, waits] : waiting) {
     const std::uint32_t source = from.contains(place) ? from.at(place) : place;
     servers_[place] = before[source];
-    servers_[place].unplaced = false;
     waiting_[place] = waiting.at(source);
   }
   return true;
@@ -1040,7 +1040,7 @@ void Scheduler::on_return(Instant now) {
     if (hearing_.absent(i)) copies_.on_absent(i);
   lists_.on_return(now);
   waiting_.clear();
-  settling_ = serving();
+  settling_ = serving() || std::ranges::any_of(servers_, &ServerState::unplaced);
   if (timers_.at(Timer::NoWorker)) {
     timers_.set(Timer::NoWorker, now + options_.workers_absent_max);
     timers_.set(Timer::Call, now);

@@ -85,8 +85,7 @@ struct SchedulerOptions {
   Duration absent_max = Duration::from_seconds(600);  // a server's silence that ends the run
   Duration workers_absent_max = Duration::from_seconds(600);  // without any, until the run ends
   Duration save_every;                                        // of snapshots; 0: none
-  // Servers keep one: a snapshot and what comes after it lead to a server's last moment.
-  bool journal = false;
+  bool journal = false;  // of servers: a snapshot and its journal lead to a server's last moment
   // Workers that lie or hang, and parameters that broke, are acted upon. Empty on virtual time,
   // where nobody does, and where a run that diverges is to be seen.
   std::optional<WatchOptions> watch = {};
@@ -321,11 +320,12 @@ class Scheduler {
   void send(proto::PeerId to, proto::Body body);
   void send_stop(proto::PeerId to);  // Requires: the run is stopped.
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
-  // Who has no place here; the log says it, too.
+  // The log says who is refused.
   void warn_of_refusal(Instant now, const std::string& why);
+  // Who has no place here; the log says it, too.
   void refuse_aloud(Instant now, proto::PeerId to, std::string why);
 
-  // After a return: servers that are new processes wait for each other.
+  // A server that is a new process, until all are there.
   struct Waiting {
     proto::PeerId peer = 0;
     proto::Message hello;
@@ -351,7 +351,7 @@ class Scheduler {
   Roster roster_;
   std::optional<EvaluatorState> evaluator_;
   Hearing hearing_;
-  bool settling_ = false;                     // after a return, until every server is heard
+  bool settling_ = false;                     // as settle_servers() says
   std::map<std::uint32_t, Waiting> waiting_;  // by shard; only while settling_
   // By name: workers that look for the servers, or were left out and wait to come back.
   std::map<std::string, proto::PeerId> outside_;

@@ -480,6 +480,17 @@ TEST_CASE("lost start: servers that have snapshots of the run go on from the new
   CHECK(orders.back().number >= 4);
 }
 
+TEST_CASE("lost start: who waits for the others waits on when the scheduler comes back") {
+  LostStart world;
+  world.comes(0, {{kRun, 2, 10}});
+  CHECK(world.welcomed().empty());
+  world.scheduler.on_return(world.now);
+  world.comes(0, {{kRun, 2, 10}});
+  CHECK(world.welcomed().empty());
+  world.comes(1, {{kRun, 2, 11, 5}});
+  CHECK(world.welcomed() == std::vector<std::uint64_t>{2, 2});
+}
+
 TEST_CASE("lost start: servers take the places of which their snapshots are") {
   LostStart world;
   world.comes(0, {{kRun, 2, 10, 5}});
@@ -505,6 +516,16 @@ TEST_CASE("lost start: where a server has nothing of the run, all begin anew, an
     CHECK(world.welcomed() == std::vector<std::uint64_t>{0, 0});
     CHECK(has(world.log(), "has snapshots of this run, but not one that all servers have"));
   }
+}
+
+TEST_CASE("lost start: two servers with snapshots of one place begin anew, and are heard later") {
+  LostStart world;
+  for (const std::uint32_t server : {0u, 1u}) world.comes(server, {{kRun, 2, 10}});
+  CHECK(world.welcomed() == std::vector<std::uint64_t>{0, 0});
+  world.scheduler.on_return(world.now);
+  for (const std::uint32_t server : {0u, 1u}) world.from_server(server, proto::Heartbeat{});
+  world.start();
+  CHECK(world.scheduler.started());
 }
 
 TEST_CASE("lost start: snapshots of another run are nothing to wait for") {
