@@ -42,8 +42,8 @@ constexpr std::size_t kCurvePartBytes = 8 + 8 + 1 + 16;
 constexpr int kReceiveQueueMax = 64;
 // A connection whose other end is gone without a word is noticed by the kernel: an idle one is
 // asked after 10 s and every 5 s, twice; bytes that nobody acknowledges for 20 s end it as well.
-// Who is a member is decided by the scheduler, sooner. ZeroMQ's own heartbeats are answered only
-// between frames, and start a timer of the kernel in every turn of its I/O thread.
+// The scheduler decides sooner who is a member. ZeroMQ's own heartbeats are answered only between
+// frames, and start a timer of the kernel in every turn of its I/O thread.
 // A link that was cut and is healed is used at the next try. TCP tries more and more rarely, half a
 // minute apart after a minute. So both an old connection and a new one are given up before.
 constexpr int kKeepaliveIdleSeconds = 10;

@@ -200,11 +200,17 @@ TEST_CASE("snapshot: an order that comes late is left out, for other shards have
   CHECK_FALSE(arrives(slept, 0.5));
 }
 
+// A server with a commit that no snapshot has. `kept`: null: it keeps none.
+struct Unsaved : ServerWorld {
+  explicit Unsaved(std::shared_ptr<KeptSnapshots> kept) : ServerWorld(keeping(std::move(kept))) {
+    members(1, {0});
+    commit(0, 2, kOnes);
+  }
+};
+
 TEST_CASE("interrupt: a server asks for a snapshot of now, answers until then, and ends") {
   const auto kept = std::make_shared<KeptSnapshots>();
-  ServerWorld world(keeping(kept));
-  world.members(1, {0});
-  world.commit(0, 2, kOnes);
+  Unsaved world(kept);
   world.from_scheduler(proto::Save{1});
   world.commit(0, 3, kOnes);
   tests::sent(world.core);
@@ -223,25 +229,17 @@ TEST_CASE("interrupt: a server asks for a snapshot of now, answers until then, a
 }
 
 TEST_CASE("interrupt: a server that would lose nothing, or can keep nothing, ends at once") {
-  const auto kept = std::make_shared<KeptSnapshots>();
-  ServerWorld saved(keeping(kept));
-  saved.members(1, {0});
-  saved.commit(0, 2, kOnes);
+  Unsaved saved(std::make_shared<KeptSnapshots>());
   saved.from_scheduler(proto::Save{1});
   saved.core.on_interrupt(saved.now);
   CHECK(saved.core.stopped());
-  ServerWorld none;
-  none.members(1, {0});
-  none.commit(0, 2, kOnes);
+  Unsaved none(nullptr);
   none.core.on_interrupt(none.now);
   CHECK(none.core.stopped());
 }
 
 TEST_CASE("interrupt: a scheduler that orders no snapshot is not waited for, and a line says so") {
-  const auto kept = std::make_shared<KeptSnapshots>();
-  ServerWorld world(keeping(kept));
-  world.members(1, {0});
-  world.commit(0, 2, kOnes);
+  Unsaved world(std::make_shared<KeptSnapshots>());
   world.core.on_interrupt(world.now);
   const auto alarm = world.core.poll_wakeup();
   REQUIRE(alarm);

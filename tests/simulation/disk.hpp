@@ -1,8 +1,8 @@
 // tests/simulation/disk.hpp - the disks of the machines.
 // A server's disk has the two snapshots of server/file_storage.hpp: a snapshot takes its time, is
 // there when it is whole, and is lost if the process ends before. The disk may be slow or full, and
-// a bit may flip in what lies there. Where servers keep a journal, an addition to it is on disk at
-// once: so what is answered is answered in the event in which it was applied, as without a journal.
+// a bit may flip in what lies there. An addition to a server's journal is on disk at once. So a
+// commit is answered in the event in which it is applied, as without a journal.
 // The scheduler's disk has the journal. Nothing of it is synced by the scheduler: the system writes
 // it within kWriteBack, and a loss of power takes what was not written.
 // Threads: one owner.
@@ -103,8 +103,9 @@ class SnapshotStorage final : public server::Storage {
                   const Replay& f) override;
   // The journal goes on from no snapshot that is on disk yet: until then nothing is answered.
   bool holds_answers() const { return holds_answers_; }
-  // What was added since the last call holds the same as this save() would.
+  // Something was added since the last mark().
   bool has_added() const { return !unmarked_.empty(); }
+  // This save() would hold the shard as all these additions leave it.
   void mark(std::uint64_t save);
   // The save() that holds the same as the shard after the last replay(), if that did anything.
   std::optional<std::uint64_t> replayed() const { return replayed_; }
