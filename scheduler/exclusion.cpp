@@ -1,6 +1,7 @@
 #include "scheduler/exclusion.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/check.hpp"
@@ -8,9 +9,10 @@
 namespace rubato::scheduler {
 namespace {
 
-// A worker that was left out comes back after so many times as long as others waited for it. So
-// they train for most of the time, whatever it does.
-constexpr double kAwayFactor = 4;
+// A worker that was left out comes back after as long as others waited for it; the second time
+// after twice, and later after four times as long. A link that is healed is used soon, and others
+// train for most of the time, whatever one worker does.
+constexpr double kAwayFactorMax = 4;
 
 }  // namespace
 
@@ -49,7 +51,7 @@ void Exclusion::on_stalled(Instant now, const std::string& name,
   RUBATO_CHECK(options_, "whoever is judged is watched");
   Stall& stall = stalls_[name];
   ++stall.count;
-  stall.until = now + verdict.waited * kAwayFactor;
+  stall.until = now + verdict.waited * std::min(std::exp2(stall.count - 1), kAwayFactorMax);
   stall.first = std::min(verdict.allowed, options_->stalled);
 }
 

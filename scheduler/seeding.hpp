@@ -25,19 +25,24 @@ class Seeding {
   // One more server, without values.
   void add_server() { has_.push_back(0); }
   // Another process has its place. `snapshot`: it goes on from one, which has the values.
-  void on_replaced(std::uint32_t server, bool snapshot) { has_[server] = snapshot ? number_ : 0; }
+  void on_replaced(std::uint32_t server, bool snapshot) { has_[server] = snapshot ? kNewest : 0; }
   // The shards go on from snapshots, which have values.
   void on_restored() { wanted_ = false; }
-  // A server has the values of naming `number`. Returns: whether that is news.
+  // A server has the values of naming `number`. One that is newer than all that are known here was
+  // made before the scheduler's journal lost its end: it holds. Returns: whether that is news.
   bool on_told(std::uint32_t server, std::uint32_t number) {
     if (number <= has_[server]) return false;
     has_[server] = number;
+    if (number > number_) {
+      number_ = number;
+      seeder_.reset();
+    }
     return true;
   }
   // All shards have values, or need none from a worker.
   bool done() const {
     return !wanted_ || (number_ > 0 && std::ranges::all_of(has_, [&](std::uint32_t has) {
-                          return has == number_;
+                          return has == number_ || has == kNewest;
                         }));
   }
 
@@ -50,6 +55,7 @@ class Seeding {
   // Requires: no seeder.
   void name(WorkerId worker) {
     RUBATO_CHECK(!seeder_, "one seeder at a time");
+    std::ranges::replace(has_, kNewest, number_);
     seeder_ = worker;
     ++number_;
     told_ = false;
@@ -66,8 +72,11 @@ class Seeding {
   }
 
  private:
+  // The values of a snapshot: those of the newest naming, whatever its number.
+  static constexpr std::uint32_t kNewest = ~std::uint32_t{0};
+
   bool wanted_;
-  std::vector<std::uint32_t> has_;  // by server: the number of its values; 0: none
+  std::vector<std::uint32_t> has_;  // by server: the number of its values; 0: none; or kNewest
   std::uint32_t number_ = 0;
   std::optional<WorkerId> seeder_;  // only once number_ > 0
   std::uint64_t epoch_ = 0;         // the first list that names it

@@ -27,14 +27,16 @@ proto::Standing standing(WorkerId worker, proto::RefusedCounts refused) {
   return all;
 }
 
-TEST_CASE("exclusion: whoever stalled stays away for four times as long as others waited") {
+TEST_CASE("exclusion: whoever stalled stays away for as long as others waited, later for longer") {
   Exclusion exclusion(WatchOptions{});
   CHECK_FALSE(exclusion.keeps_waiting(at(0), "a", true));
-  exclusion.on_stalled(at(100), "a", waited_for(30));
-  CHECK(exclusion.keeps_waiting(at(219), "a", true));
-  CHECK_FALSE(exclusion.may_come_back(at(219), "a"));
-  CHECK_FALSE(exclusion.keeps_waiting(at(220), "a", true));
-  CHECK(exclusion.may_come_back(at(220), "a"));
+  for (const int away : {30, 60, 120, 120}) {
+    exclusion.on_stalled(at(100), "a", waited_for(30));
+    CHECK(exclusion.keeps_waiting(at(99 + away), "a", true));
+    CHECK_FALSE(exclusion.may_come_back(at(99 + away), "a"));
+    CHECK_FALSE(exclusion.keeps_waiting(at(100 + away), "a", true));
+    CHECK(exclusion.may_come_back(at(100 + away), "a"));
+  }
   CHECK_FALSE(exclusion.keeps_waiting(at(101), "b", true));
 }
 

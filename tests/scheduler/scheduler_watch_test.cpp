@@ -194,7 +194,7 @@ TEST_CASE("watch: who was left out comes back when it has made a step, and not a
   world.collect();
   const auto again = PlayedWorker{2, kTwo.name, kTwo.incarnation + 1, kTwo.peer};
   // It only heartbeats: it is not answered. Neither is its Hello, by more than a sign of life.
-  world.pass(kSecond * 60, {kZero, kOne});
+  world.pass(kSecond * 15, {kZero, kOne});
   world.collect();
   world.from_worker(kTwo, made(10, 10));
   CHECK(world.collect().empty());
@@ -203,7 +203,7 @@ TEST_CASE("watch: who was left out comes back when it has made a step, and not a
   CHECK(world.scheduler.members() == 2);
   world.from_worker(kTwo, made(11, 10));
   CHECK(world.collect().empty());  // too soon
-  world.pass(kSecond * 60, {kZero, kOne});
+  world.pass(kSecond * 15, {kZero, kOne});
   world.from_worker(kTwo, made(10, 10));
   CHECK(count<proto::Refusal>(world.collect(), again.peer) == 0);  // no progress
   world.from_worker(kTwo, made(11, 10));

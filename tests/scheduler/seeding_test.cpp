@@ -73,5 +73,26 @@ TEST_CASE("seeding: a new process of a server has the values if its snapshot has
   CHECK_FALSE(seeding.done());
 }
 
+TEST_CASE("seeding: values of a naming that the journal has lost count, and later ones are newer") {
+  Seeding seeding(true);
+  seeding.add_server();
+  seeding.add_server();
+  seeding.on_replaced(1, true);  // before anybody has told of the naming
+  seeding.name(kZero);
+  seeding.on_replaced(1, true);
+  CHECK(seeding.on_told(0, 3));
+  CHECK(seeding.done());
+  CHECK(seeding.number() == 3);
+  CHECK_FALSE(seeding.seeder());  // it was named under a number that the servers have passed
+  seeding.on_replaced(0, false);
+  CHECK_FALSE(seeding.done());
+  seeding.name(kOne);
+  CHECK(seeding.number() == 4);
+  CHECK(seeding.on_told(0, 4));
+  CHECK_FALSE(seeding.done());  // the values of the snapshot are those of naming 3
+  CHECK(seeding.on_told(1, 4));
+  CHECK(seeding.done());
+}
+
 }  // namespace
 }  // namespace rubato::scheduler::seeding_tests
