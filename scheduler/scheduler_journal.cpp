@@ -19,7 +19,7 @@ using Words = JournalSenders::Words;
 using Bytes = std::span<const std::byte>;
 
 constexpr std::uint64_t kMagic = 0x4c4e'524a'4f54'4252;  // "RBTOJRNL"
-constexpr std::uint64_t kFormat = 3;
+constexpr std::uint64_t kFormat = 4;
 constexpr std::size_t kRecordHead = 8;
 
 Bytes bytes_of(const std::string& text) {
@@ -191,6 +191,14 @@ std::uint32_t parity_of(std::uint32_t length) {
   return (length ^ length >> 8 ^ length >> 16 ^ 0xa5) & 0xff;
 }
 
+// Copies of the header begin at pages, so that no damaged page has bytes of two.
+constexpr std::size_t kCopies = 3;
+constexpr std::size_t kPageBytes = 4096;
+
+std::size_t in_pages(std::size_t bytes) {
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
 tl::unexpected<Error> damaged_at(std::size_t at) {
   return fail(ErrorCode::Corrupt, fmt::format("is damaged at byte {}", at));
 }
@@ -243,7 +251,10 @@ std::string header_bytes(const JournalHeader& header) {
   put(out, kFormat);
   put_text(out, fields);
   put(out, checksum(bytes_of(out)));
-  return out + out;
+  out.resize(in_pages(out.size()));
+  std::string copies;
+  for (std::size_t i = 0; i < kCopies; ++i) copies += out;
+  return copies;
 }
 
 JournalSenders::Sender* JournalSenders::find(proto::NodeId node) {
@@ -298,22 +309,24 @@ std::string JournalWriter::record(const SchedulerInput& input) {
 }
 
 Result<JournalReader> JournalReader::open(Bytes bytes) {
-  auto reader = open_at(bytes, 0);
-  if (reader) {
-    reader->position_ *= 2;
-    if (reader->position_ > bytes.size()) return damaged_at(0);
-    return reader;
-  }
-  // The second copy begins where the first one ends.
   std::string magic;
   put(magic, kMagic);
+  auto first = open_at(bytes, 0);
   for (auto at = bytes.begin();; ++at) {
     at = std::ranges::search(at, bytes.end(), magic.begin(), magic.end(), {}, [](std::byte byte) {
            return static_cast<char>(byte);
          }).begin();
-    if (at == bytes.end()) return reader;
+    if (at == bytes.end()) {
+      if (first) return damaged_at(0);
+      return first;
+    }
     const auto offset = static_cast<std::size_t>(at - bytes.begin());
-    if (auto copy = open_at(bytes, offset); copy && copy->position_ == 2 * offset) return copy;
+    auto copy = open_at(bytes, offset);
+    if (!copy) continue;
+    const std::size_t each = in_pages(copy->position_), all = kCopies * each;
+    if (offset % each != 0 || offset >= all || all > bytes.size()) continue;
+    copy->position_ = all;
+    return copy;
   }
 }
 
@@ -345,7 +358,7 @@ Result<JournalReader> JournalReader::open_at(Bytes all, std::size_t offset) {
   header.began = {fields.get<std::int64_t>()};
   header.began_wall = fields.get<std::int64_t>();
   if (!fields.done()) return damaged_at(0);
-  reader.position_ = offset + size + sizeof sum;
+  reader.position_ = size + sizeof sum;
   reader.last_ = reader.wall_at_ = header.began;
   reader.wall_ = header.began_wall;
   return reader;

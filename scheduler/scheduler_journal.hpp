@@ -2,8 +2,8 @@
 // everything that it heard, in order. The same inputs lead another Scheduler to the same state
 // (docs/decisions/0009-the-schedulers-journal.md); docs/operations.md tells what the file costs.
 //
-//     file    := header header record*             the second one is for a damaged first one
-//     header  := "RBTOJRNL" format:u64 length:u64 fields XXH3:u64
+//     file    := header header header record*      one good copy is enough
+//     header  := "RBTOJRNL" format:u64 length:u64 fields XXH3:u64 zeros, up to whole pages of 4 KiB
 //     record  := length:u24 parity:u8 XXH3:u32 input
 //     input   := kind:u8 time:varint ...          time: ns since the record before
 //
@@ -55,7 +55,7 @@ struct SchedulerInput {
 // the settings of every node) and when it is over.
 std::string settings_of(const SchedulerOptions& options);
 
-// Both copies.
+// All copies.
 std::string header_bytes(const JournalHeader& header);
 
 // Who has spoken: what a record need not repeat. Both ends of a journal keep one.
