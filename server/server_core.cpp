@@ -200,6 +200,8 @@ void ServerCore::on_scheduler(Instant now, const Message& message) {
     on_refused(*refusal);
   } else if (const auto* notice = std::get_if<proto::Notice>(&message.body)) {
     log_.push(notice->text);
+  } else if (const auto* beat = std::get_if<proto::Heartbeat>(&message.body)) {
+    if (beat->echo != Instant{}) learn_trip(now - beat->echo);
   }
 }
 
@@ -339,9 +341,14 @@ void ServerCore::begin_norms() {
 bool ServerCore::is_late(Instant now, const proto::Save& order) {
   if (order.clock == Instant{}) return false;
   const Duration trip = now - order.clock - order.ago;
-  const Duration most = least_trip_.value_or(Duration{}) + kOrderLateAfter;
+  if (trip > least_trip_.value_or(Duration{}) + kOrderLateAfter || trip < kClockStoodStill)
+    return true;
+  learn_trip(trip);
+  return false;
+}
+
+void ServerCore::learn_trip(Duration trip) {
   least_trip_ = std::min(trip, least_trip_.value_or(trip));
-  return trip > most || trip < kClockStoodStill;
 }
 
 void ServerCore::save(Instant now, const proto::Save& order) {

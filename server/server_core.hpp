@@ -131,6 +131,7 @@ class ServerCore {
   void begin_norms();
   // The order was sent a while ago, so this shard is no longer of the moment that it means.
   bool is_late(Instant now, const proto::Save& order);
+  void learn_trip(Duration trip);
   void save(Instant now, const proto::Save& order);
   bool poll_saved();  // Returns: true at the end of a save
   void on_members(Instant now, const proto::Members& members);

@@ -200,6 +200,25 @@ TEST_CASE("snapshot: an order that comes late is left out, for other shards have
   CHECK_FALSE(arrives(slept, 0.5));
 }
 
+TEST_CASE("snapshot: a late order makes no later one seem in time; an answered question does") {
+  const auto kept = std::make_shared<KeptSnapshots>();
+  ServerWorld world(keeping(kept));
+  const auto saved_after = [&](std::uint64_t number, double seconds) {
+    const proto::Save save{.number = number, .keep = 0, .clock = world.now, .ago = {}};
+    world.now = world.now + Duration::from_seconds(seconds);
+    world.from_scheduler(save);
+    warnings(world.core);
+    return !tests::bodies<proto::Heartbeat>(tests::sent(world.core), kSchedulerPeer).empty();
+  };
+  CHECK_FALSE(saved_after(1, 7));
+  CHECK_FALSE(saved_after(2, 4));
+  // The link takes 3 s there and back.
+  world.from_scheduler(
+      proto::Heartbeat{.echo = world.now - Duration::from_seconds(3), .clock = {}});
+  CHECK(saved_after(3, 4));
+  CHECK_FALSE(saved_after(4, 5));
+}
+
 // A server with a commit that no snapshot has. `kept`: null: it keeps none.
 struct Unsaved : ServerWorld {
   explicit Unsaved(std::shared_ptr<KeptSnapshots> kept) : ServerWorld(keeping(std::move(kept))) {
