@@ -28,6 +28,11 @@ void GoodCopies::learn(std::uint64_t number) {
     forgotten_ = std::max(forgotten_, number);
 }
 
+void GoodCopies::on_absent(std::uint32_t server) {
+  Copy& copy = servers_[server];
+  if (copy.state == State::Here) copy.state = State::Absent;
+}
+
 void GoodCopies::on_start(Instant now) {
   if (every_ > Duration{}) next_ = now;
 }
@@ -36,9 +41,10 @@ void GoodCopies::on_return() {
   for (Copy& copy : servers_) copy.state = State::Unheard;
 }
 
-void GoodCopies::on_told(std::uint32_t server, const proto::Heartbeat& beat,
+void GoodCopies::on_told(Instant now, std::uint32_t server, const proto::Heartbeat& beat,
                          std::uint64_t commits) {
   Copy& copy = servers_[server];
+  copy.told = now;
   std::ranges::rotate(copy.more, copy.more.begin() + 1);
   copy.more.back() = difference(beat.commits, commits);
   copy.saving = beat.saving;
@@ -73,14 +79,14 @@ void GoodCopies::Copy::put(std::uint64_t number, std::uint64_t keep) {
 
 bool GoodCopies::keeps(const Copy& copy, std::uint64_t number) const {
   if (number == 0 || !copy.has(number)) return false;
-  const std::uint64_t newest = copy.newest();
-  if (number == newest && copy.ordered == newest + 1) {
+  const std::uint64_t untold = std::max(copy.newest() + 1, copy.first);
+  if (number == copy.newest() && copy.ordered == untold) {
     // It goes over the other one, if it may.
-    const std::uint64_t other = std::ranges::min(copy.disk);
-    return other == 0 || other != orders_[newest].keep || orders_[newest].keep == number;
+    const std::uint64_t other = std::ranges::min(copy.disk), keep = orders_[untold - 1].keep;
+    return other == 0 || other != keep || keep == number;
   }
-  for (std::uint64_t untold = newest + 1; untold <= copy.ordered; ++untold)
-    if (orders_[untold - 1].keep != number) return false;
+  for (std::uint64_t each = untold; each <= copy.ordered; ++each)
+    if (orders_[each - 1].keep != number) return false;
   return true;
 }
 
@@ -91,8 +97,15 @@ void GoodCopies::find_common() {
       common_ = std::max(common_, number);
 }
 
+bool GoodCopies::unsure(const Copy& copy) const {
+  return copy.ordered > copy.newest() &&
+         (copy.saving != 0 || copy.told < orders_[copy.ordered - 1].at);
+}
+
+// Where no snapshot is known to be on all disks, the next orders may write over one that is.
 bool GoodCopies::awaited(Instant now, const Copy& copy) const {
   if (copy.state == State::Unheard) return true;
+  if (common_ == 0 && unsure(copy)) return true;
   if (copy.state == State::Absent || orders_.empty() || copy.newest() >= orders_.size())
     return false;
   const Duration since = now - orders_.back().at;
@@ -127,7 +140,10 @@ proto::Save GoodCopies::order(Instant now) {
   if (forgotten_ > orders_.size()) orders_.resize(forgotten_, {now});
   orders_.push_back({now, common_});
   for (Copy& copy : servers_)
-    if (copy.state == State::Here) copy.ordered = orders_.size();
+    if (copy.state == State::Here) {
+      if (copy.first == 0) copy.first = orders_.size();
+      copy.ordered = orders_.size();
+    }
   return proto::Save{orders_.size(), common_};
 }
 

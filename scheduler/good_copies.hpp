@@ -31,12 +31,14 @@ class GoodCopies {
   void add_server(std::span<const proto::SnapshotInfo> found);
   // Training starts: the first one is due.
   void on_start(Instant now);
-  // After a return each server is waited for until it is heard, or found absent.
+  // After a return each server is waited for until it is heard, even if it is absent: the journal
+  // may have lost what it has on disk, and others would write over what it has in common with them.
   void on_return();
   void on_heard(std::uint32_t server) { servers_[server].state = State::Here; }
-  void on_absent(std::uint32_t server) { servers_[server].state = State::Absent; }
+  void on_absent(std::uint32_t server);
   // What `server` says in a heartbeat. `commits`: of the run, as workers report them.
-  void on_told(std::uint32_t server, const proto::Heartbeat& beat, std::uint64_t commits);
+  void on_told(Instant now, std::uint32_t server, const proto::Heartbeat& beat,
+               std::uint64_t commits);
   // Another process takes the place of `server`. It has found these, and goes on from one of them,
   // or from none. Returns: the commits that are lost with it.
   std::uint64_t on_replaced(std::uint32_t server, std::span<const proto::SnapshotInfo> found,
@@ -76,9 +78,11 @@ class GoodCopies {
   enum class State { Here, Unheard, Absent };
   struct Copy {
     State state = State::Here;
+    Instant told = {};                                        // when it was heard last
     std::array<std::uint64_t, proto::kSnapshotsKept> disk{};  // numbers; 0: none
     std::uint64_t saving = 0;                                 // that it writes now; 0: none
-    std::uint64_t ordered = 0;  // the last that this process was told to save
+    std::uint64_t first = 0;    // the first that this process was told to save; 0: none
+    std::uint64_t ordered = 0;  // the last of these
     // The commits in its shard, less those that workers had reported when it told of them: the
     // last few times. A server may tell of commits before their workers do, so the least counts.
     std::array<std::int64_t, 4> more{};
@@ -98,6 +102,8 @@ class GoodCopies {
   // A server has a snapshot of this number. A loss of power may have taken its order out of the
   // journal, so no later snapshot may get the number.
   void learn(std::uint64_t number);
+  // What it was told to save may be on its disk by now, and it has not said so.
+  bool unsure(const Copy& copy) const;
   // `copy` has `number`, and keeps it whatever has become of the orders that it has not told of.
   bool keeps(const Copy& copy, std::uint64_t number) const;
   void find_common();

@@ -123,7 +123,7 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
     servers_[index].clock = clock;
     servers_[index].clock_heard = now;
   }
-  if (beat) copies_.on_told(index, *beat, commits());
+  if (beat) copies_.on_told(now, index, *beat, commits());
   if (beat && beat->wants_snapshot && run_.training()) {
     copies_.hurry(now);
     order_snapshot(now);
@@ -1036,8 +1036,6 @@ void Scheduler::on_return(Instant now) {
   roster_.on_return();
   hearing_.on_return(now, !roster_.members().empty());
   copies_.on_return();
-  for (std::uint32_t i = 0; i < servers_.size(); ++i)
-    if (hearing_.absent(i)) copies_.on_absent(i);
   lists_.on_return(now);
   waiting_.clear();
   settling_ = serving() || std::ranges::any_of(servers_, &ServerState::unplaced);

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/rng.hpp"
 #include "scheduler/good_copies.hpp"
@@ -25,7 +26,7 @@ struct Copies {
     beat.saved = saved;
     beat.saving = saving;
     beat.commits = commits;
-    copies.on_told(server, beat, 100);
+    copies.on_told(now, server, beat, 100);
   }
   // The number that is ordered within this time; 0: none.
   std::uint64_t order_within(Duration time) {
@@ -62,20 +63,70 @@ TEST_CASE("good copies: an order may be hurried, but not before all have told of
   CHECK(world.order_within(kSecond) == 2);
 }
 
+// The orders that the scheduler's journal has lost were told to processes that are gone.
+TEST_CASE("good copies: a new process keeps what it has beside orders that it was not told of") {
+  Copies world(2);
+  CHECK(world.order_within(kSecond) == 1);
+  const auto info = [](std::uint64_t number) {
+    return proto::SnapshotInfo{.run = kCopied, .number = number, .commits = number};
+  };
+  const std::array full{info(1)};
+  const std::array both{info(1), info(2)};
+  world.copies.on_replaced(0, full, &full[0], 0);
+  world.copies.on_replaced(1, both, &both[0], 0);  // number 2 was ordered, and is lost
+  const auto third = world.copies.last_order(world.now);
+  REQUIRE(third);
+  CHECK(third->number == 3);
+  CHECK(third->keep == 1);
+  world.tell(1, 3);  // and server 0 cannot write
+  const auto fourth = world.copies.last_order(world.now);
+  REQUIRE(fourth);
+  CHECK(fourth->keep == 1);
+}
+
 TEST_CASE("good copies: who did not hear an order, or is not here, is not waited for") {
   Copies world(2);
   CHECK(world.order_within(kSecond) == 1);
-  world.tell(0, 1);
+  for (const std::uint32_t server : {0u, 1u}) world.tell(server, 1);
   CHECK(world.order_within(kSecond * 11) == 2);
-  world.copies.on_absent(1);
   world.tell(0, 2);
   CHECK(world.order_within(kSecond * 11) == 3);
+  world.copies.on_absent(1);
+  world.tell(0, 3);
+  CHECK(world.order_within(kSecond * 11) == 4);
+}
+
+TEST_CASE("good copies: after a return each server is heard before the next order") {
+  Copies world(2);
+  CHECK(world.order_within(kSecond) == 1);
+  for (const std::uint32_t server : {0u, 1u}) world.tell(server, 1);
   world.copies.on_return();
   CHECK(world.order_within(kSecond * 100) == 0);  // nobody is here
   world.copies.on_heard(0);
-  CHECK(world.order_within(kSecond * 100) == 0);  // the other one may yet be heard
+  CHECK(world.order_within(kSecond * 100) == 0);
   world.copies.on_absent(1);
-  CHECK(world.order_within(kSecond * 2) == 4);
+  CHECK(world.order_within(kSecond * 100) == 0);  // nobody knows what the other one has
+  world.copies.on_heard(1);
+  CHECK(world.order_within(kSecond * 2) == 2);
+}
+
+// What it has written may be all that is on both disks.
+TEST_CASE(
+    "good copies: before the first one that all have, a server without a word is waited for") {
+  Copies world(2);
+  CHECK(world.order_within(kSecond) == 1);
+  world.tell(0, 1);
+  CHECK(world.order_within(kSecond * 100) == 0);
+  world.copies.on_absent(1);
+  CHECK(world.order_within(kSecond * 100) == 0);
+  world.tell(1, 0);  // it has not heard the order
+  CHECK(world.order_within(kSecond * 2) == 2);
+  world.tell(0, 2);
+  world.tell(1, 0, 2);
+  world.copies.on_absent(1);
+  CHECK(world.order_within(kSecond * 900) == 0);
+  world.copies.on_replaced(1, {}, nullptr, 0);
+  CHECK(world.order_within(kSecond * 2) == 3);
 }
 
 TEST_CASE("good copies: numbers that somebody has are not given again") {
@@ -101,7 +152,7 @@ TEST_CASE("good copies: commits that a server tells of before their workers do a
   const auto tell = [&](std::uint64_t shard, std::uint64_t reported) {
     proto::Heartbeat beat;
     beat.commits = shard;
-    world.copies.on_told(0, beat, reported);
+    world.copies.on_told(world.now, 0, beat, reported);
   };
   for (std::uint64_t commits = 100; commits < 600; commits += 100) tell(commits, commits);
   tell(606, 600);  // six reports are on their way

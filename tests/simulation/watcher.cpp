@@ -143,12 +143,13 @@ void Watcher::look(Instant now) {
   const scheduler::Scheduler& core = scheduler->scheduler->core();
   if (!core.started() || core.stopped()) return;
   const auto all = servers();
-  // While one writes the next order waits; while one has no shard yet nobody trains.
-  const bool waits = std::ranges::any_of(all, [](const Node* node) {
+  // While one writes the next order waits; while one is away or has no shard yet nobody trains.
+  const bool waits = std::ranges::any_of(all, [&](const Node* node) {
     const Process* const server = node->process;
-    return server && (!server->model || (server->storage && server->storage->writes()));
+    return !server || !server->model || now - heard_[server->incarnation] >= kHeardWithin ||
+           (server->storage && server->storage->writes());
   });
-  if (now - server_heard_ < kHeardWithin && !waits) ++seconds_without_order_;
+  if (!waits) ++seconds_without_order_;
   if (seconds_without_order_ > kOrdersMissed * plan_.snapshot_every + 5)
     history_.violate(
         now, "no-orders",

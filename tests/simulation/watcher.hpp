@@ -25,7 +25,8 @@ class Watcher {
 
   // --- snapshots ---------------------------------------------------------------------------------
   void on_order() { seconds_without_order_ = 0; }
-  void on_server_heard(Instant now) { server_heard_ = now; }
+  // By the scheduler.
+  void on_server_heard(Instant now, Incarnation server) { heard_[server] = now; }
   // A server begins to write one. Returns: its number as a save.
   std::uint64_t on_saving(Instant now, const Process& server, std::uint64_t number);
   const ShardModel::State& saved_state(std::uint64_t save) const { return saves_.at(save).state; }
@@ -67,8 +68,8 @@ class Watcher {
   std::map<std::pair<ProcessId, std::uint64_t>, std::uint64_t> restored_;
   bool run_given_up_ = false;
   int seconds_without_order_ = 0;
-  Incarnation had_common_ = 0;  // the run whose servers had a snapshot in common
-  Instant server_heard_;        // any, by the scheduler
+  Incarnation had_common_ = 0;            // the run whose servers had a snapshot in common
+  std::map<Incarnation, Instant> heard_;  // when a scheduler heard a server last
 };
 
 }  // namespace rubato::simulation

@@ -194,7 +194,7 @@ void World::handle(Process& process, proto::PeerId peer, const ParcelPtr& parcel
 void World::to_scheduler(Process& process, proto::PeerId peer,
                          const Result<proto::Message>& message) {
   if (message && message->sender.role == proto::Role::Server)
-    watcher_.on_server_heard(events_.now());
+    watcher_.on_server_heard(events_.now(), message->incarnation);
   if (message)
     process.scheduler->on_message(clock(process), peer, *message);
   else
