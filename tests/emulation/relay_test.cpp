@@ -18,6 +18,7 @@
 #include "emulation/throttle/link_check.hpp"
 #include "emulation/throttle/tcp.hpp"
 #include "emulation/throttle/traced_link.hpp"
+#include "tests/pause.hpp"
 
 namespace rubato::emulation {
 namespace {
@@ -252,12 +253,13 @@ TEST_CASE("a link plays its outages, and partitions of nodes that it is told the
     REQUIRE(pull(pair.far, 10) == noise(10));
     return (steady_now() - began).seconds();
   };
-  while (steady_now() - began < at(100)) ::poll(nullptr, 0, 10);  // the thread has begun
+  while (steady_now() - began < at(100))
+    tests::let_pass(Duration::from_ms(10));  // the thread has begun
   CHECK(pass() > 0.299);
-  while (steady_now() - began < at(500)) ::poll(nullptr, 0, 10);
+  while (steady_now() - began < at(500)) tests::let_pass(Duration::from_ms(10));
   if (pass() > 0.75) return;  // the machine was too busy to show anything more
   link.locate(kServer, pair.target);
-  ::poll(nullptr, 0, 50);
+  tests::let_pass(Duration::from_ms(50));
   if (steady_now() - began < at(750)) CHECK(pass() > 0.799);
 }
 

@@ -31,6 +31,7 @@
 #include "tests/integration/peers.hpp"
 #include "tests/integration/process.hpp"
 #include "tests/integration/quick_cluster.hpp"
+#include "tests/pause.hpp"
 
 namespace rubato::integration {
 namespace {
@@ -42,11 +43,6 @@ using namespace std::string_view_literals;
 Duration attack_time() {
   const char* const seconds = std::getenv("RUBATO_ATTACK_SECONDS");
   return Duration::from_seconds(seconds ? std::atof(seconds) : 0.7);
-}
-
-// A rate needs time, and an attack some to last.
-void pass(Duration time) {
-  (void)::poll(nullptr, 0, static_cast<int>(time.ms()));
 }
 
 // Of memory that an attack may add for a while: what arrives between two looks.
@@ -236,7 +232,7 @@ class Attacked {
     const auto steps = [this] { return status().at("steps").get<double>(); };
     const double first = steps();
     const Instant began = steady_now();
-    pass(attack_time());
+    tests::let_pass(attack_time());
     const double last = steps();
     return (last - first) / (steady_now() - began).seconds();
   }
@@ -279,11 +275,12 @@ void many_unfinished(const std::string& endpoint, std::size_t bytes) {
   std::vector<Tcp> strangers;
   const std::string parts = unfinished(bytes);
   for (int i = 0; i < 40; ++i) strangers.emplace_back(endpoint).send(kGreeting);
-  pass(Duration::from_ms(200));  // until they are greeted: what comes sooner is no message
+  tests::let_pass(
+      Duration::from_ms(200));  // until they are greeted: what comes sooner is no message
   for (Tcp& stranger : strangers) stranger.send(parts);
   for (const Instant began = steady_now(); steady_now() - began < kPatience;) {
     if (std::ranges::any_of(strangers, &Tcp::ended)) return;
-    pass(Duration::from_ms(20));
+    tests::let_pass(Duration::from_ms(20));
   }
 }
 
@@ -307,7 +304,7 @@ void never_reads(const std::string& endpoint, const Parts& question) {
 void connects_and_says(const std::string& endpoint, std::string_view words) {
   std::vector<Tcp> strangers;
   for (int i = 0; i < 200; ++i) strangers.emplace_back(endpoint).send(words);
-  pass(Duration::from_ms(300));
+  tests::let_pass(Duration::from_ms(300));
 }
 
 TEST_CASE("attacks: strangers at a cluster without keys") {
@@ -403,7 +400,7 @@ TEST_CASE(
   run.server->wait_for_words("cut off a peer at 127.0.0.1: descriptors are few");
   const double before = cpu_seconds(*run.server);
   const Instant began = steady_now();
-  pass(Duration::from_seconds(4));
+  tests::let_pass(Duration::from_seconds(4));
   const double share = (cpu_seconds(*run.server) - before) / (steady_now() - began).seconds();
   MESSAGE("with 100 idle strangers the server takes " << share * 100 << " % of a core");
   CHECK(share < 0.4);
@@ -453,7 +450,7 @@ TEST_CASE("limits: shared memory: all links idle in a stranger's hands: workers 
   run.workers.push_back(
       std::make_unique<Process>(run.place, run.node("worker", "fast-0"), "", Process::Limits{}));
   run.workers[0]->wait_for_words(run.server_endpoint + ": tcp, since it declines shared memory");
-  pass(proto::shm::kIdleMax);
+  tests::let_pass(proto::shm::kIdleMax);
   for (const char* name : {"fast-1", "slow"}) {
     run.workers.push_back(
         std::make_unique<Process>(run.place, run.node("worker", name), "", Process::Limits{}));

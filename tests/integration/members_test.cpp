@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/mman.h>
 
 #include <atomic>
@@ -26,6 +25,7 @@
 #include "tests/integration/process.hpp"
 #include "tests/integration/quick_cluster.hpp"
 #include "tests/loopback.hpp"
+#include "tests/pause.hpp"
 
 namespace rubato::integration {
 namespace {
@@ -101,7 +101,7 @@ struct Cluster : Hosted {
     const Instant began = steady_now();
     while (steps() < before + 50) {
       REQUIRE(steady_now() - began < kPatience);
-      (void)::poll(nullptr, 0, 200);
+      tests::let_pass(Duration::from_ms(200));
     }
   }
   void check_ends(int code) {
@@ -130,7 +130,8 @@ proto::Progress beat() {
 
 // Whatever it does from now on, it is no silent member.
 void stay(Member& member, Duration time) {
-  for (const Instant end = steady_now() + time; steady_now() < end; (void)::poll(nullptr, 0, 500))
+  for (const Instant end = steady_now() + time; steady_now() < end;
+       tests::let_pass(Duration::from_ms(500)))
     member.to_scheduler.send(beat());
 }
 
@@ -391,7 +392,7 @@ TEST_CASE("members: an absurd loss of one worker does not count, and is said onc
   lie.step_time = lie.overhead = lie.compute = lie.wait = lie.communicate = proto::kSpanMax;
   for (const double loss : {1e300, -1e300, 1e4}) {
     lie.loss = loss;
-    for (int i = 0; i < 8; ++i, (void)::poll(nullptr, 0, 100)) {
+    for (int i = 0; i < 8; ++i, tests::let_pass(Duration::from_ms(100))) {
       ++lie.steps;
       member.to_scheduler.send(lie);
     }

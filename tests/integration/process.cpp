@@ -18,6 +18,8 @@
 #include <sstream>
 #include <utility>
 
+#include "tests/pause.hpp"
+
 extern "C" {  // glibc 2.36 forgets to say so
 #include <sys/pidfd.h>
 }
@@ -39,7 +41,7 @@ void wait_until(const std::function<bool()>& holds, const std::string& what) {
   const Instant deadline = deadline_from_now();
   while (!holds()) {
     REQUIRE_MESSAGE(steady_now() < deadline, "in vain waited for ", what);
-    (void)::poll(nullptr, 0, 5);
+    tests::let_pass(Duration::from_ms(5));
   }
 }
 

@@ -388,7 +388,11 @@ Violations banned_words(const SourceFile& file) {
         ((word == "rand" || word == "srand") && code.substr(begin + word.size()).starts_with('('));
     if (generator && file.path != "base/rng.cpp")
       report(line, word, "use base/rng.hpp: the same numbers with every library");
-    if (test && kSleeps.contains(word)) report(line, word, "wait for the event, not for a time");
+    const bool sleeps =
+        kSleeps.contains(word) ||
+        (word == "poll" && code.substr(begin + word.size()).starts_with("(nullptr"));
+    if (test && sleeps && file.path != "tests/pause.hpp")
+      report(line, word, "wait for the event; in a loop with a deadline use tests/pause.hpp");
   });
   return out;
 }

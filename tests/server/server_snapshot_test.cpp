@@ -200,7 +200,7 @@ TEST_CASE("snapshot: an order that comes late is left out, for other shards have
   CHECK_FALSE(arrives(slept, 0.5));
 }
 
-TEST_CASE("snapshot: a late order makes no later one seem in time; an answered question does") {
+TEST_CASE("snapshot: a late order makes no later one seem in time, an answered question does") {
   const auto kept = std::make_shared<KeptSnapshots>();
   ServerWorld world(keeping(kept));
   const auto saved_after = [&](std::uint64_t number, double seconds) {
