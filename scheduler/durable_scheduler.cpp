@@ -29,6 +29,9 @@ Result<void> DurableScheduler::replay(JournalReader& reader, Scheduler& core) {
       case Kind::Return:
         core.on_return(input->now);
         break;
+      case Kind::Resharded:
+        core.on_resharded(input->now, input->to);
+        break;
       default:
         core.on_message(input->now, 0, input->message);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 namespace rubato::scheduler {
 namespace {
@@ -20,6 +21,7 @@ std::int64_t difference(std::uint64_t a, std::uint64_t b) {
 
 void GoodCopies::add_server(std::span<const proto::SnapshotInfo> found) {
   servers_.emplace_back();
+  if (resharded_ != 0) servers_.back().put(resharded_, 0);
   if (const auto* last = newest(found)) learn(last->number);
 }
 
@@ -31,6 +33,16 @@ void GoodCopies::learn(std::uint64_t number) {
 void GoodCopies::on_absent(std::uint32_t server) {
   Copy& copy = servers_[server];
   if (copy.state == State::Here) copy.state = State::Absent;
+}
+
+void GoodCopies::on_resharded(Instant now, std::uint64_t number) {
+  servers_.clear();
+  due_.reset();
+  learn(number);
+  common_ = resharded_ = number < next_number() ? number : 0;
+  if (common_ == 0) return;
+  orders_.resize(next_number() - 1, {now});
+  voids_.push_back({1, common_ - 1});
 }
 
 void GoodCopies::on_start(Instant now) {
@@ -163,6 +175,17 @@ const proto::SnapshotInfo* GoodCopies::newest(std::span<const proto::SnapshotInf
         (!best || each.number > best->number))
       best = &each;
   return best;
+}
+
+std::uint64_t GoodCopies::common(std::span<const std::vector<proto::SnapshotInfo>> found) const {
+  std::map<std::uint64_t, std::size_t> servers;  // by number: how many have it
+  for (const auto& snapshots : found)
+    for (const proto::SnapshotInfo& each : snapshots)
+      if (is_good(each)) ++servers[each.number];
+  std::uint64_t newest = 0;
+  for (const auto& [number, count] : servers)
+    if (count == found.size()) newest = number;
+  return newest;
 }
 
 bool GoodCopies::may_begin_anew(std::uint32_t server, bool together) const {

@@ -29,6 +29,9 @@ class GoodCopies {
 
   // A server joins, with what it has on disk. After a loss of power that may be of this run.
   void add_server(std::span<const proto::SnapshotInfo> found);
+  // Other servers take over all shards, as snapshot `number` has them. Those of before are void.
+  // Servers that join from now on have it. 0: there were no snapshots.
+  void on_resharded(Instant now, std::uint64_t number);
   // Training starts: the first one is due.
   void on_start(Instant now);
   // After a return each server is waited for until it is heard, even if it is absent: the journal
@@ -65,6 +68,10 @@ class GoodCopies {
   // The newest good one of `found`. `number`: only this one. Null: none.
   const proto::SnapshotInfo* newest(std::span<const proto::SnapshotInfo> found,
                                     std::optional<std::uint64_t> number = {}) const;
+  // The newest good one that each of these servers has found. 0: there is none.
+  std::uint64_t common(std::span<const std::vector<proto::SnapshotInfo>> found) const;
+  // No snapshot had this number, nor a higher one.
+  std::uint64_t next_number() const { return std::max(forgotten_, orders_.size()) + 1; }
   // `server` may begin anew: it never had a snapshot, or (`together`, with all others) never the
   // same as the others.
   bool may_begin_anew(std::uint32_t server, bool together) const;
@@ -120,6 +127,7 @@ class GoodCopies {
   std::optional<Instant> due_;   // the order that waits for servers
   std::uint64_t forgotten_ = 0;  // the newest that somebody has told of
   std::uint64_t common_ = 0;     // the newest that all servers have
+  std::uint64_t resharded_ = 0;  // that on_resharded() told last
   std::vector<Void> voids_;
 };
 

@@ -43,6 +43,12 @@ Hearing::ServerHeard Hearing::on_server(Instant now, std::uint32_t server) {
   return told;
 }
 
+void Hearing::forget_servers() {
+  servers_ = Silence(lost_after_);
+  absent_ = Silence(std::max(absent_max_ - lost_after_, Duration{}));
+  since_.clear();
+}
+
 void Hearing::on_return(Instant now, bool members) {
   heard_ = now;
   cut_off_ = false;

@@ -31,6 +31,8 @@ class Hearing {
   };
   // A server spoke, perhaps for the first time. Servers come in the order of their numbers.
   ServerHeard on_server(Instant now, std::uint32_t server);
+  // Other servers come in their place.
+  void forget_servers();
   // Another process goes on: nobody could be heard until now. `members`: there are some, and new
   // processes of them take their time to read their data.
   void on_return(Instant now, bool members);

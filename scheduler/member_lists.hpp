@@ -21,6 +21,7 @@ class MemberLists {
  public:
   // One more server, numbered from 0; it has acknowledged nothing.
   void add_server() { servers_.emplace_back(); }
+  void forget_servers() { servers_.clear(); }
 
   // Another process has taken the place of server `index`: it has acknowledged nothing.
   void on_replaced(std::uint32_t index, Instant now);

@@ -247,7 +247,7 @@ void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message
     // Only a journal that has lost the start of the run does not know who has snapshots of it.
     if (settling_ || (!run_.started() && copies_.newest(hello.snapshots))) {
       settling_ = true;
-      servers_.back().unplaced = options_.addresses.empty();
+      servers_.back().unplaced = true;
       waiting_[*place] = {from, message};
     } else {
       servers_.back().anew = true;
@@ -287,7 +287,10 @@ void Scheduler::settle_servers(Instant now) {
   const bool together = waiting_.size() == servers_.size();
   std::optional<std::uint64_t> number = 0;
   if (place_waiting() && std::ranges::none_of(servers_, &ServerState::anew)) {
-    number = common_snapshot();
+    std::vector<std::vector<proto::SnapshotInfo>> found;
+    for (const auto& [index, waiting] : waiting_)
+      found.push_back(std::get<proto::Hello>(waiting.hello.body).snapshots);
+    number = copies_.common(found);
     // With a journal, and beside servers that live, each goes on from its own newest.
     if (*number == 0 && (options_.journal || !together)) number.reset();
   }
@@ -298,8 +301,9 @@ void Scheduler::settle_servers(Instant now) {
 }
 
 bool Scheduler::place_waiting() {
-  std::map<std::uint32_t, std::uint32_t> from;  // by place: where who belongs there is now
-  std::vector<std::uint32_t> rest;              // those that nobody knows of
+  if (!options_.addresses.empty()) return true;  // each has its place
+  std::map<std::uint32_t, std::uint32_t> from;   // by place: where who belongs there is now
+  std::vector<std::uint32_t> rest;               // those that nobody knows of
   for (std::uint32_t i = 0; i < servers_.size(); ++i) {
     if (!servers_[i].unplaced) continue;
     const auto& hello = std::get<proto::Hello>(waiting_.at(i).hello.body);
@@ -327,17 +331,6 @@ bool Scheduler::place_waiting() {
     waiting_[place] = waiting.at(source);
   }
   return true;
-}
-
-std::uint64_t Scheduler::common_snapshot() const {
-  std::map<std::uint64_t, std::size_t> servers;  // by number: how many have it
-  for (const auto& [index, waiting] : waiting_)
-    for (const auto& snapshot : std::get<proto::Hello>(waiting.hello.body).snapshots)
-      if (copies_.is_good(snapshot)) ++servers[snapshot.number];
-  std::uint64_t newest = 0;
-  for (const auto& [number, count] : servers)
-    if (count == waiting_.size()) newest = number;
-  return newest;
 }
 
 bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
@@ -1027,6 +1020,27 @@ void Scheduler::send_order(Instant now, const proto::Save& order) {
   }
 }
 
+// They are servers of which nothing is known but their number: they wait for each other, and take
+// the places of which their snapshots are.
+void Scheduler::on_resharded(Instant now, const Resharding& to) {
+  options_.servers = to.servers;
+  options_.addresses = to.addresses;
+  for (const ServerState& server : servers_) past_servers_.insert(server.incarnation);
+  servers_.clear();
+  waiting_.clear();
+  lists_.forget_servers();
+  hearing_.forget_servers();
+  seeding_.forget_servers();
+  copies_.on_resharded(now, to.snapshot);
+  settling_ = true;
+}
+
+std::vector<std::string> Scheduler::server_names() const {
+  std::vector<std::string> names;
+  for (const ServerState& server : servers_) names.push_back(server.name);
+  return names;
+}
+
 void Scheduler::on_return(Instant now) {
   for (ServerState& server : servers_) {
     server.peer = kNobody;
@@ -1038,7 +1052,7 @@ void Scheduler::on_return(Instant now) {
   copies_.on_return();
   lists_.on_return(now);
   waiting_.clear();
-  settling_ = serving() || std::ranges::any_of(servers_, &ServerState::unplaced);
+  settling_ = settling_ || serving() || std::ranges::any_of(servers_, &ServerState::unplaced);
   if (timers_.at(Timer::NoWorker)) {
     timers_.set(Timer::NoWorker, now + options_.workers_absent_max);
     timers_.set(Timer::Call, now);

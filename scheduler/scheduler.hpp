@@ -9,7 +9,8 @@
 // Return: another process can go on in its place. It hears the same inputs again
 // (scheduler/durable_scheduler.hpp), then on_return(). From then on each node is spoken to once it
 // is heard, and is then told what may not have reached it. Servers that are new processes, too,
-// wait until all servers are heard, and go back to one snapshot that all of them have.
+// wait until all servers are heard, and go back to one snapshot that all of them have. Before a
+// return the run may have got another number of servers: then all of them are such processes.
 //
 // Start: a worker may train once every shard has acknowledged a member list that holds it. The
 // first workers also wait until the expected number has joined. Of a model of the workers' own, one
@@ -94,6 +95,14 @@ struct SchedulerOptions {
   std::uint64_t seed = 0;     // for the record
 };
 
+// The servers of a run, from some instant on.
+struct Resharding {
+  std::uint32_t servers = 0;
+  std::vector<std::string> addresses = {};  // as in SchedulerOptions
+  std::uint64_t snapshot = 0;               // the one that all of them have; 0: none
+  bool operator==(const Resharding&) const = default;
+};
+
 // One line of the scheduler's log, and what happened.
 struct SchedulerEvent {
   enum class Kind {
@@ -118,6 +127,9 @@ class Scheduler {
   Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tuner> tuner);
   Scheduler(const Scheduler&) = delete;  // its parts refer to each other
   Scheduler& operator=(const Scheduler&) = delete;
+
+  // Before on_return(): other servers, so many, take over the shards of those of before.
+  void on_resharded(Instant now, const Resharding& to);
 
   // Returns: false if the message changed nothing: nobody who belongs here sent it, or it only
   // asked.
@@ -169,6 +181,9 @@ class Scheduler {
   double smoothed_accuracy() const { return criterion_.smoothed_accuracy(); }
   std::size_t members() const { return roster_.members().size(); }
   std::size_t servers() const { return servers_.size(); }
+  std::vector<std::string> server_names() const;
+  const GoodCopies& copies() const { return copies_; }
+  std::uint32_t setbacks() const { return setbacks_.count(); }
   std::uint64_t commits() const { return book_.commits(); }  // of all workers
   // What the member at this address would say to leave. Nothing: no member is there.
   std::optional<proto::Message> farewell_of(proto::PeerId peer, std::string reason) const;
@@ -190,7 +205,7 @@ class Scheduler {
     proto::PeerId peer = 0;
     std::uint64_t snapshot = 0;  // that this life began with; 0: initial parameters
     bool anew = false;           // this scheduler process had it begin with initial parameters
-    bool unplaced = false;       // its snapshots say which place it had; another one may be here
+    bool unplaced = false;       // it waits, and its snapshots or its address say where it belongs
     bool moved = false;  // it has not acknowledged a list yet, as the process that it is now
     bool told = false;   // it has said farewell
     // Its clock as it told it last, and when; 0: not since the last on_return().
@@ -226,8 +241,6 @@ class Scheduler {
   // Servers whose places the journal has lost take those of which their snapshots are. Returns:
   // false if they cannot: then they stay.
   bool place_waiting();
-  // The newest snapshot that each server in waiting_ has. 0: none.
-  std::uint64_t common_snapshot() const;
   void on_server_heard(Instant now, std::uint32_t index);
   void on_worker_hello(Instant now, proto::PeerId from, const proto::Message& message);
   // A worker that looks for the servers before it joins.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/checksum.hpp"
+#include "base/numbers.hpp"
 #include "proto/codec.hpp"
 
 namespace rubato::scheduler {
@@ -21,6 +22,10 @@ using Bytes = std::span<const std::byte>;
 constexpr std::uint64_t kMagic = 0x4c4e'524a'4f54'4252;  // "RBTOJRNL"
 constexpr std::uint64_t kFormat = 4;
 constexpr std::size_t kRecordHead = 8;
+
+// Of settings_of().
+constexpr std::string_view kCountLine = "servers.count = ";
+constexpr std::string_view kAddressLine = "servers.addresses = ";
 
 Bytes bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
@@ -212,14 +217,14 @@ bool all_zero(Bytes bytes) {
 std::string settings_of(const SchedulerOptions& options) {
   std::string addresses;
   for (const std::string& address : options.addresses)
-    addresses += fmt::format("servers.addresses = {}\n", address);
+    addresses += fmt::format("{}{}\n", kAddressLine, address);
   return options.settings +
          fmt::format(
-             "model parameters = {}\nservers.count = {}\nworkers at the start = {}\n"
+             "model parameters = {}\n{}{}\nworkers at the start = {}\n"
              "evaluated by = {}\nevaluation.interval_seconds = {:g}\n"
              "snapshot.every_seconds = {:g}\nservers.absent_seconds = {:g}\n"
              "workers_absent_seconds = {:g}\n",
-             options.parameters, options.servers, options.workers,
+             options.parameters, kCountLine, options.servers, options.workers,
              options.evaluations == SchedulerOptions::Evaluations::Evaluator ? "the scheduler"
              : options.evaluations == SchedulerOptions::Evaluations::Workers ? "workers"
                                                                              : "nobody",
@@ -230,6 +235,19 @@ std::string settings_of(const SchedulerOptions& options) {
               ? fmt::format("stalled_seconds = {:g}\nfirst_commit_seconds = {:g}\n",
                             options.watch->stalled.seconds(), options.watch->first_commit.seconds())
               : std::string());
+}
+
+Resharding servers_of(const std::string& settings) {
+  Resharding servers;
+  for (std::string_view rest = settings; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    if (line.starts_with(kCountLine))
+      servers.servers = parse_number<std::uint32_t>(line.substr(kCountLine.size())).value_or(0);
+    if (line.starts_with(kAddressLine))
+      servers.addresses.emplace_back(line.substr(kAddressLine.size()));
+  }
+  return servers;
 }
 
 std::string header_bytes(const JournalHeader& header) {
@@ -294,6 +312,11 @@ std::string JournalWriter::record(const SchedulerInput& input) {
       put_varint(record, number);
   } else if (kind == Kind::Return) {
     put(record, input.wall);
+  } else if (kind == Kind::Resharded) {
+    put_varint(record, input.to.servers);
+    put_varint(record, input.to.snapshot);
+    put_varint(record, input.to.addresses.size());
+    for (const std::string& address : input.to.addresses) put_text(record, address);
   } else if (kind == Kind::Message) {
     proto::Message asked_nothing = message;
     asked_nothing.sent = {};
@@ -388,7 +411,7 @@ Result<std::optional<SchedulerInput>> JournalReader::next() {
 Result<SchedulerInput> JournalReader::input(Bytes record) {
   Reader in(record);
   const auto kind = in.get<std::uint8_t>();
-  if (kind > static_cast<std::uint8_t>(Kind::Heartbeat)) return damaged_at(position_);
+  if (kind > static_cast<std::uint8_t>(Kind::Resharded)) return damaged_at(position_);
   SchedulerInput input;
   input.kind = static_cast<Kind>(kind);
   input.now = {static_cast<std::int64_t>(static_cast<std::uint64_t>(last_.ns) + in.difference())};
@@ -401,6 +424,13 @@ Result<SchedulerInput> JournalReader::input(Bytes record) {
       input.wall = in.get<std::int64_t>();
       wall_at_ = input.now;
       wall_ = input.wall;
+      break;
+    case Kind::Resharded:
+      input.to.servers = static_cast<std::uint32_t>(in.varint());
+      input.to.snapshot = in.varint();
+      for (auto left = in.varint(); left > 0 && in.good(); --left)
+        input.to.addresses.push_back(in.text());
+      if (input.to.servers == 0) return damaged_at(position_);
       break;
     case Kind::Message: {
       RUBATO_ASSIGN(input.message, proto::decode(in.rest(), {}));

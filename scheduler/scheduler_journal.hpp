@@ -44,16 +44,20 @@ struct JournalHeader {
 
 // What a Scheduler was told.
 struct SchedulerInput {
-  enum class Kind : std::uint8_t { Wakeup, Return, Message, Progress, Heartbeat };
+  enum class Kind : std::uint8_t { Wakeup, Return, Message, Progress, Heartbeat, Resharded };
   Kind kind = Kind::Wakeup;  // of a message, how it is written
   Instant now;
   std::int64_t wall = 0;   // Return: ns since 1970
   proto::Message message;  // without a payload
+  Resharding to = {};      // Resharded
 };
 
 // The options that decide how the run goes on: all but its seed, its sync model (which are among
 // the settings of every node) and when it is over.
 std::string settings_of(const SchedulerOptions& options);
+
+// The servers that a run with such settings began with.
+Resharding servers_of(const std::string& settings);
 
 // All copies.
 std::string header_bytes(const JournalHeader& header);

@@ -24,6 +24,7 @@ class Seeding {
 
   // One more server, without values.
   void add_server() { has_.push_back(0); }
+  void forget_servers() { has_.clear(); }
   // Another process has its place. `snapshot`: it goes on from one, which has the values.
   void on_replaced(std::uint32_t server, bool snapshot) { has_[server] = snapshot ? kNewest : 0; }
   // The shards go on from snapshots, which have values.

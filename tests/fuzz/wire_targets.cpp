@@ -135,6 +135,10 @@ std::vector<std::string> journals() {
        .now = {ns += 1'000'000},
        .wall = 9,
        .message = {}});
+  add({.kind = scheduler::SchedulerInput::Kind::Resharded,
+       .now = {ns += 1'000'000},
+       .message = {},
+       .to = {.servers = 3, .addresses = {}, .snapshot = 5}});
   return {all};
 }
 

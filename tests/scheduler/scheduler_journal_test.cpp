@@ -1,6 +1,7 @@
 // The bytes of a scheduler's journal: what was written is read, to the bit; what is damaged is
 // refused, or a torn end dropped.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <bit>
 #include <limits>
@@ -72,6 +73,8 @@ std::vector<SchedulerInput> some_inputs() {
   proto::Heartbeat seeded;
   seeded.seeded = 3;
   add(Kind::Message, from(server, 8, seeded));
+  add(Kind::Resharded);
+  all.back().to = {.servers = 3, .addresses = {"tcp://a:1", ""}, .snapshot = 300};
   add(Kind::Wakeup);
   return all;
 }
@@ -79,6 +82,9 @@ std::vector<SchedulerInput> some_inputs() {
 std::string text_of(const SchedulerInput& input) {
   std::string text = std::to_string(static_cast<int>(input.kind)) + " " +
                      std::to_string(input.now.ns) + " " + std::to_string(input.wall);
+  if (input.kind == Kind::Resharded)
+    return fmt::format("{} {} {} {}", text, input.to.servers, input.to.snapshot,
+                       fmt::join(input.to.addresses, ","));
   if (input.kind != Kind::Message) return text;
   const auto frame = proto::encode(input.message);
   return text +
