@@ -530,6 +530,19 @@ void add_server(CLI::App* server, nodes::ServerRun& run) {
   add_throttle(server, run.throttle, "Give this server the link of [servers] in the file");
 }
 
+void add_reshard(CLI::App* command, ReshardRun& run) {
+  command->add_option("FILE", run.file, "Cluster file (TOML), with the new number of servers")
+      ->required();
+  command
+      ->add_option("DIR", run.from,
+                   "The --state directories of the scheduler and of all servers that the run had, "
+                   "or copies of them; nothing there is changed")
+      ->required();
+  command->add_option("--out", run.out, "New directory for the state")->required();
+  command->add_option("--sync", run.sync, "Sync model of the run")->capture_default_str();
+  command->add_option("--seed", run.seed, "Seed of the run (default: the file's)")->check(kSeed);
+}
+
 void add_status(CLI::App* command, StatusRun& run) {
   command->add_option("--scheduler", run.node.scheduler,
                       "Endpoint of the scheduler (default: that of your run on this machine)");
@@ -684,6 +697,8 @@ constexpr Command kCommands[] = {
     {"server", "Run a server: one or more shards", with<nodes::ServerRun, add_server, run_server>,
      Needs::NodeLimits},
     {"worker", "Run one worker", with<nodes::WorkerRun, add_worker, run_worker>, Needs::NodeLimits},
+    {"reshard", "Let a run that is stopped go on with another number of servers",
+     with<ReshardRun, add_reshard, reshard>},
     {"keygen", "Make the key of a node: NAME.key and NAME.pub",
      with<KeyOptions, add_keygen, keygen>},
     {"keys", "Say whose keys may connect to the nodes of this machine", group},

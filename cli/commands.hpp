@@ -122,6 +122,16 @@ int run_scheduler(const SchedulerRun& options, std::stop_token stop);
 int run_server(const nodes::ServerRun& run, std::stop_token stop);
 int run_worker(nodes::WorkerRun run, std::stop_token stop);
 
+// `rubato reshard`: the state of a run for the number of servers that the cluster file has.
+struct ReshardRun {
+  std::string file;
+  std::vector<std::string> from;  // --state directories of the scheduler and its servers
+  std::string out;                // a new directory
+  std::string sync = sync::trained_model();
+  std::optional<std::uint64_t> seed;
+};
+int reshard(const ReshardRun& run, std::stop_token stop);
+
 // `rubato predict` and `rubato evaluate`: what a trained model says of a file.
 struct ModelRun {
   std::string model;  // model.safetensors, or the name of a run

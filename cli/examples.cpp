@@ -140,6 +140,9 @@ constexpr std::array kExamples{
     Example{"worker", R"(  rubato worker edge.toml --scheduler tcp://192.168.1.10:5700 --name pi-0
       pi-0 is a worker of edge.toml; one worker a machine
 )"},
+    Example{"reshard", R"(  rubato reshard edge.toml scheduler server-0 server-1 --out new
+      edge.toml now says servers.count = 3: new/server-0.* to new/server-2.* are for these
+)"},
     Example{"keygen", R"(  rubato keygen pi-0 --role worker
       pi-0.key stays on this machine; pi-0.pub goes to those of scheduler and servers
   rubato keygen --cluster {files}/clusters/edge-3.toml --keys keys

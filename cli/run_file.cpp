@@ -8,6 +8,7 @@
 
 #include "base/file.hpp"
 #include "cli/run_place.hpp"
+#include "nodes/resharding.hpp"
 #include "report/record_json.hpp"
 
 namespace rubato::cli {
@@ -64,7 +65,8 @@ Result<UpOptions> resumed(UpOptions options) {
   const auto unusable = [&](const std::string& why) {
     return fail(ErrorCode::BadInput, fmt::format("--resume {}: {}", directory, why));
   };
-  if (!std::filesystem::exists(directory + "/state/scheduler.journal"))
+  const std::string state = directory + "/state";
+  if (!std::filesystem::exists(state + "/scheduler.journal") && !nodes::unsettled(state))
     return unusable(
         "no run to go on with: it is no directory of rubato up, training never began there, "
         "or the cluster file says durability = \"none\"");

@@ -67,10 +67,10 @@ tl::unexpected<Error> not_writable(const std::string& directory, const std::stri
 // What a run writes into its directory. A model has four files, and `compare --save` and
 // `compare --real` make a directory for each of their runs.
 bool is_written_by_runs(const fs::path& path) {
-  static const std::set<std::string> names{"cluster.toml", "resolved.txt",      "run.jsonl",
-                                           "run.json",     "results.json",      "curves.csv",
-                                           "report.html",  "model.onnx",        "best.onnx",
-                                           "state",        "model.safetensors", "best.safetensors"};
+  static const std::set<std::string> names{
+      "cluster.toml",      "resolved.txt",     "run.jsonl",  "run.json",    "results.json",
+      "curves.csv",        "report.html",      "model.onnx", "best.onnx",   "state",
+      "model.safetensors", "best.safetensors", "state.next", "state.before"};
   return names.contains(path.filename().string()) ||
          fs::is_regular_file(path / "model.safetensors") || fs::is_directory(path / "state");
 }

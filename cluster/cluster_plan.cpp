@@ -325,6 +325,15 @@ proto::AveragedElements averaged_of(const ClusterPlan& plan) {
 
 }  // namespace
 
+server::ShardOptions shard_options(const ClusterConfig& config, const ClusterPlan& plan) {
+  return {.chunk_bytes = config.chunk_bytes,
+          .optimizer = config.optimizer,
+          .average = config.evaluation.average || sync::averages(plan.sync),
+          // Nobody can make the initial values of an own model anew.
+          .keeps_initial = sync::goes_back(plan.sync, config.sync) || plan.own,
+          .blank = plan.blank};
+}
+
 std::unique_ptr<server::ServerCore> make_server(
     const ClusterConfig& config, const ClusterPlan& plan, Incarnation incarnation,
     const std::string& name, const std::string& endpoint, proto::PeerId scheduler,
@@ -337,12 +346,7 @@ std::unique_ptr<server::ServerCore> make_server(
   options.name = name;
   options.endpoint = endpoint;
   options.parameters = plan.parameters;
-  options.shard = {.chunk_bytes = config.chunk_bytes,
-                   .optimizer = config.optimizer,
-                   .average = config.evaluation.average || sync::averages(plan.sync),
-                   // Nobody can make the initial values of an own model anew.
-                   .keeps_initial = sync::goes_back(plan.sync, config.sync) || plan.own,
-                   .blank = plan.blank};
+  options.shard = shard_options(config, plan);
   options.averaged = averaged_of(plan);
   options.seeds = plan.own && !plan.start.values;
   options.journal = config.snapshot.journal;

@@ -113,6 +113,9 @@ std::unique_ptr<scheduler::Scheduler> make_scheduler(const ClusterConfig& config
                                                      Duration save_every = {},
                                                      const std::string& schema = {});
 
+// Of each server.
+server::ShardOptions shard_options(const ClusterConfig& config, const ClusterPlan& plan);
+
 // `name`, `endpoint`: as in Hello. `scheduler`: the peer to join.
 std::unique_ptr<server::ServerCore> make_server(
     const ClusterConfig& config, const ClusterPlan& plan, Incarnation incarnation,

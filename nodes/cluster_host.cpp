@@ -20,6 +20,7 @@
 #include "cluster/schema_desk.hpp"
 #include "nodes/endpoint.hpp"
 #include "nodes/local_runs.hpp"
+#include "nodes/resharding.hpp"
 #include "nodes/scheduler_state.hpp"
 #include "train/data/data_hints.hpp"
 #include "train/evaluate.hpp"
@@ -50,11 +51,9 @@ class Host {
   }
 
   Result<HostedRun> run(const Stop& stop) {
-    RUBATO_ASSIGN(state_, SchedulerState::open(options_.state, options_.anew));
+    RUBATO_TRY(open_state(stop));
     const bool goes_on = state_->earlier() != nullptr;
-    if (!config_.described()) RUBATO_TRY(load_shared(stop));
     if (goes_on) {
-      if (config_.described()) RUBATO_TRY(agree(stop));
       RUBATO_TRY(make_scheduler());
       if (options_.alone && scheduler_->stopped()) return hosted({}, true);
     }
@@ -86,7 +85,37 @@ class Host {
     return hosted(saved_, false);
   }
 
+  // As reshard_cluster().
+  Result<void> reshard(const std::vector<std::string>& from, const std::string& to,
+                       const Stop& stop) {
+    RUBATO_TRY(open_state(stop));
+    RUBATO_ASSIGN(const auto core, state_->replayed(make_core(), schema_, samples_));
+    if (core->stopped())
+      return fail(ErrorCode::BadInput,
+                  fmt::format("the run in {} has ended: {}", options_.state, *core->stopped()));
+    if (core->options().servers == servers_of(config_).servers)
+      return fail(ErrorCode::BadInput,
+                  fmt::format("the run in {} has {}, as the cluster file says: there is nothing to "
+                              "do",
+                              options_.state, counted(core->options().servers, "server")));
+    return write_resharded(*core, from, to);
+  }
+
  private:
+  // The earlier run, if there is one, and what the nodes have in common.
+  Result<void> open_state(const Stop& stop) {
+    RUBATO_ASSIGN(state_, SchedulerState::open(options_.state, options_.anew));
+    if (!config_.described()) return load_shared(stop);
+    return state_->earlier() ? agree(stop) : Result<void>();
+  }
+
+  Result<void> write_resharded(const scheduler::Scheduler& core,
+                               const std::vector<std::string>& from, const std::string& to) {
+    RUBATO_ASSIGN(const auto made, reshard_servers(config_, plan_, core, from, next_state(to)));
+    RUBATO_TRY(state_->write_resharded(next_state(to), made));
+    return take_next_state(to);
+  }
+
   HostedRun hosted(std::string model, bool had_ended) const {
     return {scheduler_->core().record(), std::move(model), had_ended, facts_};
   }
@@ -211,14 +240,31 @@ class Host {
                 "stopped; servers and workers wait, and the same command goes on with the run");
   }
 
-  Result<void> make_scheduler() {
-    const auto save_every =
-        Duration::from_seconds(config_.snapshot.kept ? config_.snapshot.every_seconds : 0);
-    const auto core = [&](Incarnation run) {
-      return cluster::make_scheduler(config_, plan_, run, data_.held_out.size() > 0, save_every,
+  SchedulerState::MakeCore make_core() const {
+    return [this](Incarnation run, const scheduler::Resharding& servers) {
+      cluster::ClusterConfig config = config_;
+      config.servers.count = static_cast<int>(servers.servers);
+      config.servers.addresses = servers.addresses;
+      const auto save_every =
+          Duration::from_seconds(config_.snapshot.kept ? config_.snapshot.every_seconds : 0);
+      return cluster::make_scheduler(config, plan_, run, data_.held_out.size() > 0, save_every,
                                      schema_);
     };
-    RUBATO_ASSIGN(scheduler_, state_->make(core, schema_, samples_));
+  }
+
+  Result<void> make_scheduler() {
+    const scheduler::Resharding servers = servers_of(config_);
+    if (!state_->earlier()) {
+      RUBATO_ASSIGN(scheduler_, state_->begin(make_core(), servers, schema_, samples_));
+    } else {
+      RUBATO_ASSIGN(auto core, state_->replayed(make_core(), schema_, samples_));
+      if (options_.alone && !core->stopped() && core->options().servers != servers.servers) {
+        RUBATO_TRY(write_resharded(*core, {options_.state}, options_.state));
+        RUBATO_ASSIGN(state_, SchedulerState::open(options_.state, false));
+        RUBATO_ASSIGN(core, state_->replayed(make_core(), schema_, samples_));
+      }
+      RUBATO_ASSIGN(scheduler_, state_->go_on(std::move(core), servers));
+    }
     scheduler_->hear_evaluator(evaluator_);
     return {};
   }
@@ -317,6 +363,13 @@ Result<HostedRun> host_cluster(const cluster::ClusterConfig& config,
   auto hosted = Host(config, options).run(stop);
   if (hosted) cluster::add_energy(config, hosted->record);
   return hosted;
+}
+
+Result<void> reshard_cluster(const cluster::ClusterConfig& config,
+                             const ClusterHostOptions& options,
+                             const std::vector<std::string>& from, const std::string& to,
+                             const Stop& stop) {
+  return Host(config, options).reshard(from, to, stop);
 }
 
 }  // namespace rubato::nodes

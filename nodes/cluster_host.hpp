@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/run_record.hpp"
@@ -33,8 +34,10 @@ struct ClusterHostOptions {
   std::string out;  // directory for the trained model, made already
   // Directory that outlives this process: another one can go on with the run. Empty: none.
   std::string state = {};
-  bool anew = false;   // a new run, whatever is in `state`
-  bool alone = false;  // no node of an earlier process is left: a run that had ended is over
+  bool anew = false;  // a new run, whatever is in `state`
+  // No node of an earlier process is left: a run that had ended is over, and the servers' files in
+  // `state` may become those of another number of servers.
+  bool alone = false;
   std::shared_ptr<const proto::Keys> keys = nullptr;  // null: not encrypted
   Trace* trace = nullptr;  // where scheduler and evaluator are recorded; null: nowhere
   // Called once with the endpoint that nodes join at. May be empty.
@@ -57,5 +60,13 @@ struct HostedRun {
 // address cannot be bound.
 [[nodiscard]] Result<HostedRun> host_cluster(const cluster::ClusterConfig& config,
                                              const ClusterHostOptions& options, const Stop& stop);
+
+// The earlier run of `options.state` for the number of servers that `config` has: makes the
+// directory `to`, with the scheduler's journal and the servers' snapshots. `from`: as in
+// nodes/resharding.hpp. BadInput where that is the number that it has.
+[[nodiscard]] Result<void> reshard_cluster(const cluster::ClusterConfig& config,
+                                           const ClusterHostOptions& options,
+                                           const std::vector<std::string>& from,
+                                           const std::string& to, const Stop& stop);
 
 }  // namespace rubato::nodes

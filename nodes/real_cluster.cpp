@@ -17,6 +17,7 @@
 #include "emulation/throttle/link_check.hpp"
 #include "nodes/children.hpp"
 #include "nodes/loop_command.hpp"
+#include "nodes/resharding.hpp"
 #include "train/device.hpp"
 
 namespace rubato::nodes {
@@ -319,6 +320,7 @@ Result<HostedRun> run_real(const cluster::ClusterConfig& config, const RealRun& 
   };
   cluster::ClusterConfig local = config;
   local.servers.addresses.clear();  // all nodes are here, at free ports
+  if (run.resumes && !state.empty()) RUBATO_TRY(settle_state(state));
   RUBATO_ASSIGN(auto hosted, host_cluster(local, host, stop));
   if (hosted.record.steps > 0) children.wait(kExitPatience);  // all have heard the end of the run
   children.end();

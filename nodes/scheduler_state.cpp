@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <span>
 
 #include "base/file.hpp"
@@ -16,11 +17,29 @@ namespace rubato::nodes {
 using scheduler::DurableScheduler;
 using scheduler::JournalHeader;
 using scheduler::JournalReader;
+using scheduler::Resharding;
+using scheduler::SchedulerOptions;
+
+namespace {
+
+constexpr const char* kJournalName = "scheduler.journal";
+
+JournalHeader header_of(const scheduler::Scheduler& core, const std::string& schema,
+                        const SchedulerState::Samples& samples) {
+  return {.cluster = core.options().cluster,
+          .run = core.options().incarnation,
+          .settings = scheduler::settings_of(core.options()),
+          .schema = schema,
+          .samples = samples,
+          .began = {}};
+}
+
+}  // namespace
 
 Result<std::unique_ptr<SchedulerState>> SchedulerState::open(const std::string& directory,
                                                              bool anew) {
   if (directory.empty()) return std::make_unique<SchedulerState>(std::nullopt);
-  RUBATO_ASSIGN(auto file, scheduler::JournalFile::open(directory + "/scheduler.journal"));
+  RUBATO_ASSIGN(auto file, scheduler::JournalFile::open(directory + "/" + kJournalName));
   auto state = std::make_unique<SchedulerState>(std::move(file));
   if (anew) return state;
   RUBATO_ASSIGN(state->bytes_, state->file_->read());
@@ -54,56 +73,104 @@ Result<void> SchedulerState::check(const JournalHeader& now) const {
                  ": give the run the cluster file, --sync and --seed that it began with");
 }
 
-Result<std::unique_ptr<DurableScheduler>> SchedulerState::make(const MakeCore& make_core,
-                                                               const std::string& schema,
-                                                               const Samples& samples) {
-  const Instant now = steady_now();
-  const std::int64_t wall = wall_now_ns();
-  const Incarnation run = reader_ ? reader_->header().run : os_random();
-  auto core = make_core(run);
-  const scheduler::SchedulerOptions& options = core->options();
-  const JournalHeader header{.cluster = options.cluster,
-                             .run = run,
-                             .settings = scheduler::settings_of(options),
-                             .schema = schema,
-                             .samples = samples,
-                             .began = now,
-                             .began_wall = wall};
-  if (reader_) RUBATO_TRY(check(header));
-  if (!file_) return std::make_unique<DurableScheduler>(std::move(core), std::nullopt);
-  const auto append = [this](std::string_view record) { return file_->append(record); };
-  const auto sync = [this] { return file_->sync(); };
-  if (!reader_) {
-    RUBATO_TRY(file_->cut(0));
-    RUBATO_TRY(file_->append(scheduler::header_bytes(header)));
-    RUBATO_TRY(file_->sync());
-    return std::make_unique<DurableScheduler>(
-        std::move(core), scheduler::OpenJournal{scheduler::JournalWriter({}, now), append, sync});
-  }
+Result<void> SchedulerState::check_servers(const SchedulerOptions& then,
+                                           const Resharding& now) const {
+  if (then.servers != now.servers)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{} is of a run with servers.count = {}, and the cluster file says {}: "
+                            "give it the number that it had, or let rubato reshard make the state "
+                            "of {} servers of what is there",
+                            file_->path(), then.servers, now.servers, now.servers));
+  if (then.addresses != now.addresses)
+    return tl::unexpected(unusable(fmt::format(
+        "is of a run with servers.addresses = {}: give the run the cluster file that it had",
+        fmt::join(then.addresses, ", "))));
+  return {};
+}
+
+Result<std::unique_ptr<scheduler::Scheduler>> SchedulerState::replayed(const MakeCore& make_core,
+                                                                       const std::string& schema,
+                                                                       const Samples& samples) {
+  const JournalHeader& then = reader_->header();
+  const Resharding servers = scheduler::servers_of(then.settings);
+  if (servers.servers == 0) return tl::unexpected(unusable("says nothing of the run's servers"));
+  auto core = make_core(then.run, servers);
+  RUBATO_TRY(check(header_of(*core, schema, samples)));
   if (const auto heard = DurableScheduler::replay(*reader_, *core); !heard)
     return tl::unexpected(unusable(heard.error().message));
+  return core;
+}
+
+Result<void> SchedulerState::tell_end(const std::string& directory) const {
+  const std::string name = std::string(kJournalName) + ".damaged";
   if (reader_->damaged()) {
-    const std::string kept = file_->path() + ".damaged";
-    RUBATO_TRY(write_file(kept, bytes_));
+    RUBATO_TRY(write_file(directory + "/" + name, bytes_));
     log_warning(
         fmt::format("{} is damaged at byte {}: the run goes on from what stands before, and "
-                    "{} behind it are lost; the whole file is kept as {}",
-                    file_->path(), reader_->position(), counted(reader_->torn(), "byte"), kept));
+                    "{} behind it are lost; the whole file is kept beside it as {}",
+                    file_->path(), reader_->position(), counted(reader_->torn(), "byte"), name));
   } else if (reader_->torn() > 0) {
     log_warning(fmt::format("{}: its end ({}) was not written whole, and is dropped", file_->path(),
                             counted(reader_->torn(), "byte")));
   }
+  return {};
+}
+
+Result<void> SchedulerState::write_resharded(const std::string& directory,
+                                             const Resharding& to) const {
+  RUBATO_TRY(tell_end(directory));
+  const auto record = reader_->writer().record({.kind = scheduler::SchedulerInput::Kind::Resharded,
+                                                .now = reader_->last(),
+                                                .message = {},
+                                                .to = to});
+  RUBATO_ASSIGN(auto file, scheduler::JournalFile::open(directory + "/" + kJournalName));
+  RUBATO_TRY(file.cut(0));
+  RUBATO_TRY(file.append(std::string_view(bytes_).substr(0, reader_->position())));
+  RUBATO_TRY(file.append(record));
+  return file.sync();
+}
+
+std::unique_ptr<DurableScheduler> SchedulerState::durable(
+    std::unique_ptr<scheduler::Scheduler> core, scheduler::JournalWriter writer) {
+  return std::make_unique<DurableScheduler>(
+      std::move(core),
+      scheduler::OpenJournal{std::move(writer),
+                             [this](std::string_view record) { return file_->append(record); },
+                             [this] { return file_->sync(); }});
+}
+
+Result<std::unique_ptr<DurableScheduler>> SchedulerState::begin(const MakeCore& make_core,
+                                                                const Resharding& servers,
+                                                                const std::string& schema,
+                                                                const Samples& samples) {
+  auto core = make_core(os_random(), servers);
+  if (!file_) return std::make_unique<DurableScheduler>(std::move(core), std::nullopt);
+  JournalHeader header = header_of(*core, schema, samples);
+  header.began = steady_now();
+  header.began_wall = wall_now_ns();
+  RUBATO_TRY(file_->cut(0));
+  RUBATO_TRY(file_->append(scheduler::header_bytes(header)));
+  RUBATO_TRY(file_->sync());
+  return durable(std::move(core), scheduler::JournalWriter({}, header.began));
+}
+
+Result<std::unique_ptr<DurableScheduler>> SchedulerState::go_on(
+    std::unique_ptr<scheduler::Scheduler> core, const Resharding& servers) {
+  if (!core->stopped()) RUBATO_TRY(check_servers(core->options(), servers));
+  RUBATO_TRY(tell_end(std::filesystem::path(file_->path()).parent_path().string()));
   RUBATO_TRY(file_->cut(reader_->position()));
+  const Instant now = steady_now();
+  const std::int64_t wall = wall_now_ns();
   const Duration away{wall - reader_->last_wall()};
-  const bool counts = away >= Duration{} && away < options.absent_max;
-  auto scheduler = std::make_unique<DurableScheduler>(
-      std::move(core), scheduler::OpenJournal{reader_->writer(), append, sync});
+  const bool counts = away >= Duration{} && away < core->options().absent_max;
+  auto scheduler = durable(std::move(core), reader_->writer());
   const scheduler::Scheduler& state = scheduler->core();
+  const Incarnation run = reader_->header().run;
   if (state.stopped()) {
-    log_info(fmt::format("run {:016x} had ended: {}; for a new one remove {}", header.run,
+    log_info(fmt::format("run {:016x} had ended: {}; for a new one remove {}", run,
                          *state.stopped(), file_->path()));
   } else {
-    log_info(fmt::format("goes on with run {:016x}: {}, {}, {}; was away for {}{}", header.run,
+    log_info(fmt::format("goes on with run {:016x}: {}, {}, {}; was away for {}{}", run,
                          counted(state.members(), "worker"), counted(state.servers(), "server"),
                          counted(state.commits(), "commit"),
                          duration_text(std::max(away.seconds(), 0.0)),

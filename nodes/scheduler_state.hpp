@@ -28,17 +28,36 @@ class SchedulerState {
   const scheduler::JournalHeader* earlier() const { return reader_ ? &reader_->header() : nullptr; }
 
   using Samples = std::map<std::string, std::uint64_t>;  // of own data, by worker
-  using MakeCore = std::function<std::unique_ptr<scheduler::Scheduler>(Incarnation run)>;
-  // A scheduler that goes on where the earlier one was, or begins. `schema`, `samples`: as in
-  // JournalHeader. Lifetime: of this object, longer than the scheduler's.
-  [[nodiscard]] Result<std::unique_ptr<scheduler::DurableScheduler>> make(const MakeCore& make_core,
-                                                                          const std::string& schema,
-                                                                          const Samples& samples);
+  // A scheduler of a cluster with these servers.
+  using MakeCore = std::function<std::unique_ptr<scheduler::Scheduler>(
+      Incarnation run, const scheduler::Resharding& servers)>;
+  // `schema`, `samples`: as in JournalHeader. `servers`: of the cluster file.
+  // Lifetime of both schedulers: not longer than this object's.
+  [[nodiscard]] Result<std::unique_ptr<scheduler::DurableScheduler>> begin(
+      const MakeCore& make_core, const scheduler::Resharding& servers, const std::string& schema,
+      const Samples& samples);
+  // `core`: replayed().
+  [[nodiscard]] Result<std::unique_ptr<scheduler::DurableScheduler>> go_on(
+      std::unique_ptr<scheduler::Scheduler> core, const scheduler::Resharding& servers);
+
+  // The earlier scheduler as it was last. Requires: earlier(). Call it once.
+  [[nodiscard]] Result<std::unique_ptr<scheduler::Scheduler>> replayed(const MakeCore& make_core,
+                                                                       const std::string& schema,
+                                                                       const Samples& samples);
+  // Writes its journal to `directory`, with other servers at the end. Requires: replayed().
+  [[nodiscard]] Result<void> write_resharded(const std::string& directory,
+                                             const scheduler::Resharding& to) const;
   // The run never began: nothing is left of it.
   void forget();
 
  private:
   Result<void> check(const scheduler::JournalHeader& now) const;
+  Result<void> check_servers(const scheduler::SchedulerOptions& then,
+                             const scheduler::Resharding& now) const;
+  // Says what is wrong with the end of the earlier journal, and keeps a damaged one in `directory`.
+  Result<void> tell_end(const std::string& directory) const;
+  std::unique_ptr<scheduler::DurableScheduler> durable(std::unique_ptr<scheduler::Scheduler> core,
+                                                       scheduler::JournalWriter writer);
   Error unusable(const std::string& what) const;
 
   std::optional<scheduler::JournalFile> file_;      // nothing: no --state
