@@ -303,6 +303,7 @@ class FileStorage final : public Storage {
       thread_.request_stop();
     }
     changed_.notify_all();
+    thread_.join();  // it may wait for the journal
   }
   FileStorage(const FileStorage&) = delete;
   FileStorage& operator=(const FileStorage&) = delete;
@@ -349,6 +350,7 @@ class FileStorage final : public Storage {
     RUBATO_CHECK(!next_ && !saved_, "one snapshot is written at a time");
     next_slot_ = slot_for(snapshot.info, keep);
     next_info_ = snapshot.info;
+    next_part_ = last_part_;
     next_ = std::move(snapshot);
     changed_.notify_all();
   }
@@ -364,12 +366,16 @@ class FileStorage final : public Storage {
 
   bool journals() const override { return options_.journal; }
   void begin_part(const Part& part) override {
-    if (!writer_) writer_ = std::make_unique<PartWriter>(place_, parts_, options_.wake);
-    note_base(part, writer_->begin(part));
+    if (!writer_)
+      writer_ = std::make_unique<PartWriter>(place_, parts_, options_.wake, PartWriter::Limits());
+    last_part_ = writer_->begin(part);
+    note_base(part, *last_part_);
   }
-  std::uint64_t append(std::vector<std::byte> log, std::uint64_t commits) override {
+  std::uint64_t append(LogBuffer log, std::uint64_t commits) override {
     return writer_->append(std::move(log), commits);
   }
+  LogBuffer spare() override { return writer_->spare(); }
+  void sync() override { writer_->sync(); }
   Result<std::uint64_t> synced() override {
     return writer_ ? writer_->synced() : Result<std::uint64_t>(0);
   }
@@ -441,7 +447,8 @@ class FileStorage final : public Storage {
       if (!next_) return;
       const std::string path = path_of(next_slot_);
       lock.unlock();
-      auto done = write_snapshot(path, *next_);
+      auto done = next_part_ ? writer_->wait_until_begun(*next_part_) : Result<void>();
+      if (done) done = write_snapshot(path, *next_);
       lock.lock();
       next_.reset();
       saved_ = std::move(done);
@@ -461,6 +468,8 @@ class FileStorage final : public Storage {
   std::array<proto::SnapshotInfo, kSnapshotsKept> slots_{};  // what the files hold
   std::uint64_t next_slot_ = 0;                              // of the last save()
   proto::SnapshotInfo next_info_;
+  std::optional<std::uint64_t> last_part_;  // that was begun; nothing: none was
+  std::optional<std::uint64_t> next_part_;  // the same at the last save()
   std::mutex mutex_;  // guards saved_ and next_slot_, and next_ while it is empty
   std::condition_variable changed_;
   std::optional<ShardSnapshot> next_;   // being written: only the thread uses it

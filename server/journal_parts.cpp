@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,10 +22,10 @@ namespace rubato::server {
 namespace {
 
 constexpr std::uint64_t kJournalMagic = 0x4c4e'5255'4f54'4252;  // "RBTOURNL"
-constexpr std::uint64_t kJournalFormat = 1;
+constexpr std::uint64_t kJournalFormat = 2;
 
-// Little-endian, as it lies in memory.
-struct PartHead {
+// Little-endian, as it lies in memory. A block of the file.
+struct alignas(LogBuffer::kBlockBytes) PartHead {
   std::uint64_t magic = kJournalMagic;
   std::uint64_t format = kJournalFormat;
   std::uint64_t cluster = 0;
@@ -36,19 +35,25 @@ struct PartHead {
   std::uint64_t setbacks = 0;
   std::uint64_t continues = 0;
   std::uint64_t follows = 0;
+  std::array<std::uint64_t, 502> zeros{};
   std::uint64_t sum = 0;  // XXH3 of all before
 };
+static_assert(sizeof(PartHead) == LogBuffer::kBlockBytes);
 struct AdditionHead {
   std::uint64_t bytes = 0;
   std::uint64_t commits = 0;
-  std::uint64_t sum = 0;  // XXH3 of the log behind it, and of the words before
+  std::uint64_t sum = 0;  // XXH3: see sum_of()
 };
+static_assert(sizeof(AdditionHead) == LogBuffer::kHeadBytes);
 
 std::uint64_t sum_of(const PartHead& head) {
   return checksum(std::as_bytes(std::span(&head, 1)).first(offsetof(PartHead, sum)));
 }
-std::uint64_t sum_of(const AdditionHead& head, std::span<const std::byte> log) {
-  const std::array<std::uint64_t, 3> all{head.bytes, head.commits, checksum(log)};
+// `behind`: the checksum of log and zeros. An addition to another part, or at another place, that
+// is found here is none.
+std::uint64_t sum_of(const AdditionHead& head, std::uint64_t behind, std::uint64_t part_sum,
+                     std::uint64_t at) {
+  const std::array<std::uint64_t, 5> all{head.bytes, head.commits, behind, part_sum, at};
   return checksum(std::as_bytes(std::span(all)));
 }
 
@@ -65,20 +70,20 @@ bool get(std::FILE* file, T& value) {
   return std::fread(&value, sizeof value, 1, file) == 1;
 }
 
-// Calls f(log, head, end) for each whole addition, until it returns an error. `size`: of the file.
+// Calls f(log, head, end) for each whole addition behind the head of the part, until it returns an
+// error. `size`: of the file.
 template <class F>
-Result<void> for_each_addition(std::FILE* file, std::uint64_t size, F f) {
+Result<void> for_each_addition(std::FILE* file, const PartHead& part, std::uint64_t size, F f) {
   std::uint64_t at = sizeof(PartHead);
-  std::vector<std::byte> log;
+  std::vector<std::byte> behind;
   AdditionHead head;
   while (get(file, head)) {
-    at += sizeof head;
     if (head.bytes > size - at) return {};  // believes no size that the file cannot have
-    log.resize(head.bytes);
-    if (!log.empty() && std::fread(log.data(), 1, log.size(), file) != log.size()) return {};
-    if (head.sum != sum_of(head, log)) return {};
-    at += head.bytes;
-    RUBATO_TRY(f(std::span<const std::byte>(log), head, at));
+    behind.resize(LogBuffer::bytes_on_disk(head.bytes) - sizeof head);
+    if (std::fread(behind.data(), 1, behind.size(), file) != behind.size()) return {};
+    if (head.sum != sum_of(head, checksum(behind), part.sum, at)) return {};
+    at += sizeof head + behind.size();
+    RUBATO_TRY(f(std::span<const std::byte>(behind).first(head.bytes), head, at));
   }
   return {};
 }
@@ -110,7 +115,7 @@ std::optional<FoundPart> look_at_part(const std::string& path, const JournalPlac
       .commits = 0,
       .path = path};
   const auto read = for_each_addition(
-      file.get(), found.size,
+      file.get(), head, found.size,
       [&](std::span<const std::byte>, const AdditionHead& each, std::uint64_t end) -> Result<void> {
         found.bytes = end;
         found.commits += each.commits;
@@ -122,23 +127,6 @@ std::optional<FoundPart> look_at_part(const std::string& path, const JournalPlac
 
 tl::unexpected<Error> io_error(const char* what, const std::string& path) {
   return fail(ErrorCode::Io, fmt::format("{} {}: {}", what, path, std::strerror(errno)));
-}
-
-Result<void> write_bytes(int file, const std::string& path, std::span<const std::byte> first,
-                         std::span<const std::byte> second) {
-  while (!first.empty() || !second.empty()) {
-    const std::array<iovec, 2> parts{
-        iovec{const_cast<std::byte*>(first.data()), first.size()},  // writev only reads it
-        iovec{const_cast<std::byte*>(second.data()), second.size()}};
-    const ssize_t n = ::writev(file, parts.data(), parts.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return io_error("cannot write the journal", path);
-    const auto written = static_cast<std::size_t>(n);
-    const std::size_t of_first = std::min(written, first.size());
-    first = first.subspan(of_first);
-    second = second.subspan(written - of_first);
-  }
-  return {};
 }
 
 }  // namespace
@@ -186,13 +174,13 @@ Result<void> read_part(const FoundPart& part, const Storage::Replay& f) {
   PartHead head;
   if (!get(file.get(), head)) return io_error("cannot read the journal", part.path);
   return for_each_addition(
-      file.get(), part.size,
+      file.get(), head, part.size,
       [&](std::span<const std::byte> log, const AdditionHead&, std::uint64_t) { return f(log); });
 }
 
 PartWriter::PartWriter(JournalPlace place, const std::vector<FoundPart>& found,
-                       std::function<void()> wake)
-    : place_(std::move(place)), wake_(std::move(wake)) {
+                       std::function<void()> wake, const Limits& limits)
+    : place_(std::move(place)), wake_(std::move(wake)), limits_(limits) {
   if (!found.empty()) {
     next_index_ = found.back().index + 1;
     written_ = found.back().bytes;
@@ -226,17 +214,41 @@ std::uint64_t PartWriter::begin(const Storage::Part& part) {
   return index;
 }
 
-std::uint64_t PartWriter::append(std::vector<std::byte> log, std::uint64_t commits) {
-  const std::lock_guard lock(mutex_);
+std::uint64_t PartWriter::append(LogBuffer log, std::uint64_t commits) {
+  std::unique_lock lock(mutex_);
+  written_some_.wait(lock, [&] { return waiting_bytes_ <= limits_.waiting_bytes || failure_; });
+  waiting_bytes_ += log.log().size();
   tasks_.emplace_back(Addition{std::move(log), commits});
   changed_.notify_all();
   return ++position_;
+}
+
+void PartWriter::sync() {
+  const std::lock_guard lock(mutex_);
+  tasks_.emplace_back(Sync{});
+  changed_.notify_all();
+}
+
+LogBuffer PartWriter::spare() {
+  const std::lock_guard lock(mutex_);
+  if (spares_.empty()) return {};
+  LogBuffer spare = std::move(spares_.back());
+  spares_.pop_back();
+  spare_bytes_ -= spare.capacity();
+  return spare;
 }
 
 Result<std::uint64_t> PartWriter::synced() {
   const std::lock_guard lock(mutex_);
   if (failure_) return tl::unexpected<Error>(*failure_);
   return synced_;
+}
+
+Result<void> PartWriter::wait_until_begun(std::uint64_t index) {
+  std::unique_lock lock(mutex_);
+  written_some_.wait(lock, [&] { return (begun_ && *begun_ >= index) || failure_; });
+  if (failure_) return tl::unexpected<Error>(*failure_);
+  return {};
 }
 
 void PartWriter::remove_below(std::uint64_t index) {
@@ -251,41 +263,77 @@ void PartWriter::write_all(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return !tasks_.empty() || stop.stop_requested(); });
-    if (tasks_.empty()) return;
-    std::vector<Task> tasks = std::exchange(tasks_, {});
+    if (tasks_.empty()) break;
+    Group group = next_group();
     if (failure_) continue;  // what follows a gap is of no use
-    const auto added = static_cast<std::uint64_t>(std::ranges::count_if(
-        tasks, [](const Task& task) { return std::holds_alternative<Addition>(task); }));
     lock.unlock();
-    auto done = write(tasks);
-    tasks.clear();
+    auto synced = write(group.tasks);
     lock.lock();
-    if (done) {
-      synced_ += added;
-    } else {
-      failure_ = std::move(done.error());
-    }
-    if (wake_) wake_();
+    waiting_bytes_ -= group.bytes;
+    keep_spares(group.tasks);
+    if (synced && *synced) synced_ = additions_;
+    if (!synced) failure_ = std::move(synced.error());
+    for (const Task& task : group.tasks)
+      if (const auto* part = std::get_if<Begin>(&task); part && synced) begun_ = part->index;
+    written_some_.notify_all();
+    if (wake_ && (failure_ || *synced)) wake_();
   }
+  if (file_ >= 0) (void)sync_file();
 }
 
-Result<void> PartWriter::write(std::vector<Task>& tasks) {
+PartWriter::Group PartWriter::next_group() {
+  Group group;
+  while (!tasks_.empty() && group.bytes < limits_.group_bytes) {
+    const Task& task = group.tasks.emplace_back(std::move(tasks_.front()));
+    tasks_.pop_front();
+    if (const auto* addition = std::get_if<Addition>(&task))
+      group.bytes += addition->log.log().size();
+  }
+  return group;
+}
+
+void PartWriter::keep_spares(std::vector<Task>& tasks) {
   for (Task& task : tasks) {
-    if (const auto* begin = std::get_if<Begin>(&task)) {
-      RUBATO_TRY(begin_file(*begin));
-      continue;
-    }
-    auto& addition = std::get<Addition>(task);
-    AdditionHead head{.bytes = addition.log.size(), .commits = addition.commits};
-    head.sum = sum_of(head, addition.log);
-    RUBATO_TRY(write_bytes(file_, path_, std::as_bytes(std::span(&head, 1)), addition.log));
-    written_ += sizeof head + addition.log.size();
-    addition.log = {};
+    auto* const addition = std::get_if<Addition>(&task);
+    if (!addition || spare_bytes_ + addition->log.capacity() > limits_.spare_bytes) continue;
+    addition->log.clear();
+    spare_bytes_ += addition->log.capacity();
+    spares_.push_back(std::move(addition->log));
   }
-  return sync();
 }
 
-Result<void> PartWriter::sync() {
+Result<bool> PartWriter::write(std::vector<Task>& tasks) {
+  bool awaited = false;
+  for (Task& task : tasks) {
+    if (const auto* begin = std::get_if<Begin>(&task)) RUBATO_TRY(begin_file(*begin));
+    awaited = awaited || std::holds_alternative<Sync>(task);
+    auto* const addition = std::get_if<Addition>(&task);
+    if (!addition) continue;
+    AdditionHead head{.bytes = addition->log.log().size(), .commits = addition->commits};
+    head.sum = sum_of(head, addition->log.seal(), part_sum_, written_);
+    RUBATO_TRY(write_bytes(addition->log.blocks(std::as_bytes(std::span(&head, 1)))));
+    ++additions_;
+  }
+  if (awaited) RUBATO_TRY(sync_file());
+  return awaited;
+}
+
+Result<void> PartWriter::write_bytes(std::span<const std::byte> blocks) {
+  written_ += blocks.size();
+  while (!blocks.empty()) {
+    const ssize_t n = ::write(file_, blocks.data(), blocks.size());
+    if (n >= 0) {
+      blocks = blocks.subspan(static_cast<std::size_t>(n));
+    } else if (errno == EINVAL && std::exchange(direct_, false)) {
+      ::fcntl(file_, F_SETFL, 0);  // blocks of another size: through the cache then
+    } else if (errno != EINTR) {
+      return io_error("cannot write the journal", path_);
+    }
+  }
+  return {};
+}
+
+Result<void> PartWriter::sync_file() {
   if (::fdatasync(file_) != 0) return io_error("cannot sync the journal", path_);
   return {};
 }
@@ -293,12 +341,13 @@ Result<void> PartWriter::sync() {
 // The part before is on disk first, as this one says how long it is.
 Result<void> PartWriter::begin_file(const Begin& begin) {
   if (file_ >= 0) {
-    RUBATO_TRY(sync());
+    RUBATO_TRY(sync_file());
     ::close(std::exchange(file_, -1));
   }
   path_ = part_path(place_, begin.index);
   file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file_ < 0) return io_error("cannot write the journal", path_);
+  direct_ = ::fcntl(file_, F_SETFL, O_DIRECT) == 0;
   PartHead head;
   head.cluster = place_.cluster;
   head.run = begin.part.run;
@@ -307,10 +356,10 @@ Result<void> PartWriter::begin_file(const Begin& begin) {
   head.setbacks = begin.part.setbacks;
   head.continues = begin.part.continues ? 1 : 0;
   head.follows = written_;
-  head.sum = sum_of(head);
-  RUBATO_TRY(write_bytes(file_, path_, std::as_bytes(std::span(&head, 1)), {}));
-  written_ = sizeof head;
-  RUBATO_TRY(sync());
+  part_sum_ = head.sum = sum_of(head);
+  written_ = 0;
+  RUBATO_TRY(write_bytes(std::as_bytes(std::span(&head, 1))));
+  RUBATO_TRY(sync_file());
   const int folder = ::open(place_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return io_error("cannot sync the directory of", path_);
   const bool synced = ::fsync(folder) == 0;

@@ -1,16 +1,22 @@
 // server/journal_parts.hpp - the journal of a shard on disk: a file for each part
-// (server/storage.hpp), written by a thread of its own. The thread writes
-// all additions that wait, and syncs once for all of them. XXH3 over each addition finds where a
-// file is whole to. Files: <server>.<index>.journal, the index one higher each time; a head, then
-// additions. Threads: one owner; the writing thread has only what it was given. Errors: Io, one
-// line with the file. Memory: what is not yet written.
+// (server/storage.hpp), written by a thread of its own. The thread writes additions as they come.
+// It syncs when somebody waits, once for all that were added meanwhile, up to a limit. XXH3 over
+// each addition finds where a file is whole to.
+// Files: <server>.<index>.journal, the index one higher each time; a head, then additions, each of
+// whole blocks (server/log_buffer.hpp). They go past the system's cache of pages where it lets them
+// (O_DIRECT): to fill the cache costs more than the disk takes.
+// Threads: one owner; the writing thread has only what it was given. Errors: Io, one line with the
+// file. Memory: see Limits, and one addition.
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <variant>
@@ -51,9 +57,16 @@ std::vector<FoundPart> parts_after(const std::vector<FoundPart>& parts,
 
 class PartWriter {
  public:
+  struct Limits {
+    std::size_t group_bytes = std::size_t{4} << 20;      // after so many it may sync
+    std::size_t waiting_bytes = std::size_t{256} << 20;  // then append() waits
+    std::size_t spare_bytes = std::size_t{32} << 20;     // kept for what comes
+  };
+
   // `found`: what is there. `wake`: called on the writing thread when more is on disk, or never
   // will be; may be empty.
-  PartWriter(JournalPlace place, const std::vector<FoundPart>& found, std::function<void()> wake);
+  PartWriter(JournalPlace place, const std::vector<FoundPart>& found, std::function<void()> wake,
+             const Limits& limits);
   // All additions are on disk then, unless the disk refuses them.
   ~PartWriter();
   PartWriter(const PartWriter&) = delete;
@@ -61,8 +74,12 @@ class PartWriter {
 
   // As of Storage. begin(): returns the part's index.
   std::uint64_t begin(const Storage::Part& part);
-  std::uint64_t append(std::vector<std::byte> log, std::uint64_t commits);
+  std::uint64_t append(LogBuffer log, std::uint64_t commits);
+  LogBuffer spare();
+  void sync();
   [[nodiscard]] Result<std::uint64_t> synced();
+  // Waits until this part is on disk, with all before it. For any thread.
+  [[nodiscard]] Result<void> wait_until_begun(std::uint64_t index);
   // Removes the files of parts below `index`, but none of another run.
   void remove_below(std::uint64_t index);
 
@@ -72,29 +89,48 @@ class PartWriter {
     Storage::Part part;
   };
   struct Addition {
-    std::vector<std::byte> log;
+    LogBuffer log;
     std::uint64_t commits = 0;
   };
-  using Task = std::variant<Begin, Addition>;
+  struct Sync {};
+  using Task = std::variant<Begin, Addition, Sync>;
+  struct Group {
+    std::vector<Task> tasks;
+    std::size_t bytes = 0;
+  };
 
   void write_all(const std::stop_token& stop);
-  [[nodiscard]] Result<void> write(std::vector<Task>& tasks);
+  Group next_group();
+  // Returns: whether all that was written is on disk.
+  [[nodiscard]] Result<bool> write(std::vector<Task>& tasks);
+  [[nodiscard]] Result<void> write_bytes(std::span<const std::byte> blocks);
   [[nodiscard]] Result<void> begin_file(const Begin& begin);
-  [[nodiscard]] Result<void> sync();
+  [[nodiscard]] Result<void> sync_file();
+  // Keeps the memory of what was written.
+  void keep_spares(std::vector<Task>& tasks);
 
   const JournalPlace place_;
   const std::function<void()> wake_;
+  const Limits limits_;
   std::uint64_t next_index_ = 0;
   std::uint64_t position_ = 0;
   std::vector<std::pair<std::uint64_t, std::string>> files_;  // of this run, by index
   Incarnation run_ = 0;
   // Of the writing thread.
   int file_ = -1;
+  bool direct_ = false;  // past the cache of pages
   std::string path_;
-  std::uint64_t written_ = 0;  // bytes of the file, or of the newest one that was found
-  std::mutex mutex_;           // guards the members below
+  std::uint64_t written_ = 0;    // bytes of the file, or of the newest one that was found
+  std::uint64_t part_sum_ = 0;   // of its head
+  std::uint64_t additions_ = 0;  // written
+  std::mutex mutex_;             // guards the members below
   std::condition_variable changed_;
-  std::vector<Task> tasks_;
+  std::condition_variable written_some_;
+  std::optional<std::uint64_t> begun_;  // the newest part on disk
+  std::deque<Task> tasks_;
+  std::size_t waiting_bytes_ = 0;  // in tasks_, and in the group that is being written
+  std::vector<LogBuffer> spares_;
+  std::size_t spare_bytes_ = 0;
   std::uint64_t synced_ = 0;
   std::optional<Error> failure_;
   std::jthread thread_;  // last: it uses the members above

@@ -65,10 +65,12 @@ class MemoryStorage final : public Storage {
 
   bool journals() const override { return journal_ != nullptr; }
   void begin_part(const Part& part) override { journal_->push_back({part, {}}); }
-  std::uint64_t append(std::vector<std::byte> log, std::uint64_t commits) override {
-    journal_->back().added.push_back({std::move(log), commits});
+  std::uint64_t append(LogBuffer log, std::uint64_t commits) override {
+    const auto bytes = log.log();
+    journal_->back().added.push_back({{bytes.begin(), bytes.end()}, commits});
     return ++position_;
   }
+  void sync() override {}
   Result<std::uint64_t> synced() override { return position_; }
   Replayed replay(const proto::SnapshotInfo& info, std::uint32_t setbacks,
                   const Replay& f) override {

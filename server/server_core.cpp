@@ -375,7 +375,7 @@ void ServerCore::save(Instant now, const proto::Save& order) {
   }
   saving_ = number;
   saving_breaks_ = breaks_;
-  write_journal();
+  begin_part(number, true);
   known_.push_back({.run = run_, .number = number, .commits = commits()});
   storage_->save({.cluster = options_.cluster,
                   .info = {.run = run_, .number = number, .commits = commits()},
@@ -384,7 +384,6 @@ void ServerCore::save(Instant now, const proto::Save& order) {
                   .phase = phase_,
                   .state = shard_.state()},
                  order.keep);
-  begin_part(number, true);
   if (leave_by_) leave();  // nothing is answered any more
 }
 
@@ -418,7 +417,7 @@ std::uint64_t ServerCore::write_journal() {
   const std::uint64_t since = commits() - logged_commits_;
   if (!log || (log->empty() && since == 0)) return position_;
   logged_commits_ = commits();
-  return position_ = storage_->append(log->take(), since);
+  return position_ = storage_->append(log->take(storage_->spare()), since);
 }
 
 void ServerCore::send_synced() {
@@ -659,7 +658,8 @@ void ServerCore::on_repeated(PeerId from, const MemberState& member, const proto
   if (commit.sequence < member.answered) return;  // two commits ago: nobody waits for it
   if (gate_->streams() && commit.seeding == 0) {
     answer_chunk(from, commit,
-                 answered ? member.answered_refused : member.commit.refused().has_value(), nullptr);
+                 answered ? member.answered_refused : member.commit.refused().has_value(), nullptr,
+                 answered ? OnDisk::First : OnDisk::Meanwhile);
   } else if (answered && commit.offset == 0) {  // one whole answer for all its chunks
     send_range(from, shard_.parameters(), whole(commit.sequence, member.answered_refused), nullptr);
   }
@@ -669,7 +669,8 @@ void ServerCore::stream(PeerId from, MemberState& member, const Message& message
                         std::span<const float> update) {
   const auto& commit = std::get<proto::Commit>(message.body);
   const bool refused = member.commit.refused().has_value();
-  if (member.commit.complete()) {
+  const bool last = member.commit.complete();
+  if (last) {
     count_commit(member);
     member.end_commit();
   }
@@ -677,7 +678,7 @@ void ServerCore::stream(PeerId from, MemberState& member, const Message& message
     if (!member.scale) share_averaged({{Weighted{&member, commit.weight}}});
     add(member, commit, update, message.payload, 1);
   }
-  answer_chunk(from, commit, refused, &member);
+  answer_chunk(from, commit, refused, &member, last ? OnDisk::First : OnDisk::Meanwhile);
 }
 
 void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Message& message) {
@@ -946,11 +947,11 @@ void ServerCore::on_probe(PeerId from, const MemberState& member, const proto::P
 }
 
 void ServerCore::answer_chunk(PeerId to, const proto::Commit& commit, bool refused,
-                              MemberState* member) {
+                              MemberState* member, OnDisk on_disk) {
   proto::Parameters reply = whole(commit.sequence, refused);
   reply.offset = commit.offset;
   reply.count = commit.count;
-  send_range(to, shard_.parameters(), reply, member);
+  send_range(to, shard_.parameters(), reply, member, on_disk);
 }
 
 proto::Parameters ServerCore::whole(Sequence sequence, bool refused) const {
@@ -965,7 +966,7 @@ proto::Parameters ServerCore::whole(Sequence sequence, bool refused) const {
 }
 
 void ServerCore::send_range(PeerId to, const ShardParameters& from, const proto::Parameters& reply,
-                            MemberState* member) {
+                            MemberState* member, OnDisk on_disk) {
   const bool coded = member && member->reply.wanted.codec != proto::PayloadCodec::F32;
   from.for_each_piece(
       reply.offset, reply.count,
@@ -977,7 +978,7 @@ void ServerCore::send_range(PeerId to, const ShardParameters& from, const proto:
           const auto seed = Rng(member->incarnation, piece.sequence, piece.offset).next();
           payload = replies_.encode(payload, from.size(), member->reply, seed, piece);
         }
-        send(to, piece, std::move(payload));
+        send(to, piece, std::move(payload), {}, on_disk);
       });
 }
 
@@ -994,7 +995,8 @@ std::optional<proto::ToPeer> ServerCore::poll_send() {
   return outbox_.poll();
 }
 
-void ServerCore::send(PeerId to, proto::Body body, proto::Payload payload, Instant sent) {
+void ServerCore::send(PeerId to, proto::Body body, proto::Payload payload, Instant sent,
+                      OnDisk on_disk) {
   const bool answers = std::holds_alternative<proto::Parameters>(body);
   proto::ToPeer message{to, Message{.cluster = options_.cluster,
                                     .sender = id_.value_or(proto::NodeId{Role::Server, 0}),
@@ -1003,7 +1005,8 @@ void ServerCore::send(PeerId to, proto::Body body, proto::Payload payload, Insta
                                     .payload = std::move(payload),
                                     .sent = sent}};
   const std::uint64_t position = journals_ && answers ? write_journal() : 0;
-  if (position > break_position_) {
+  if (position > break_position_ && on_disk == OnDisk::First) {
+    if (waiting_.empty() || waiting_.back().position < position) storage_->sync();
     waiting_.push_back({position, commits(), std::move(message)});
   } else {
     outbox_.push(std::move(message));

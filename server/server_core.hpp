@@ -213,15 +213,19 @@ class ServerCore {
   // The shard's, and the setbacks of the run: both say that a commit began before.
   std::uint32_t restores() const { return shard_.restores() + setbacks_; }
 
+  // With a journal an answer waits until all that was done before is on disk. One that leaves a
+  // commit without its last answer need not: its worker still waits for that one.
+  enum class OnDisk { First, Meanwhile };
+
   // Replies. `member`: they take the form that it wants; null: f32.
   // The chunk of `commit` as it is now.
   void answer_chunk(proto::PeerId to, const proto::Commit& commit, bool refused,
-                    MemberState* member);
+                    MemberState* member, OnDisk on_disk);
   // A reply with all parameters, as its first message says it.
   proto::Parameters whole(Sequence sequence, bool refused) const;
   // Sends [reply.offset, reply.offset + reply.count) of `from`, a message a chunk.
   void send_range(proto::PeerId to, const ShardParameters& from, const proto::Parameters& reply,
-                  MemberState* member);
+                  MemberState* member, OnDisk on_disk = OnDisk::First);
   // What the shard has logged goes to the journal. Returns: the position behind it.
   std::uint64_t write_journal();
   // Begins a part of the journal, of which the shard's state now is the first.
@@ -234,7 +238,8 @@ class ServerCore {
   // Commits that a server of the next life will have, as far as is known.
   std::uint64_t kept_commits() const;
   // `sent`: as Message::sent.
-  void send(proto::PeerId to, proto::Body body, proto::Payload payload = {}, Instant sent = {});
+  void send(proto::PeerId to, proto::Body body, proto::Payload payload = {}, Instant sent = {},
+            OnDisk on_disk = OnDisk::First);
   // `whose`: as in proto::Refusal.
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message,
               Incarnation whose = 0);

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/check.hpp"
 #include "server/shard.hpp"
@@ -70,19 +71,15 @@ void carry_out(const ShardOperation& of, std::span<const float> floats, Shard& s
 
 std::span<const float> ShardLog::add(ShardOperation operation, std::span<const float> floats) {
   operation.count = floats.size();
-  const auto append = [&](std::span<const std::byte> more) {
-    bytes_.insert(bytes_.end(), more.begin(), more.end());
-  };
-  append(std::as_bytes(std::span(&operation, 1)));
+  buffer_.add(std::as_bytes(std::span(&operation, 1)));
   if (floats.empty()) return {};
-  const std::size_t at = bytes_.size();
-  append(std::as_bytes(floats));
-  // Heads and floats are multiples of 4 bytes, and the vector's memory is aligned for every type.
-  return {reinterpret_cast<const float*>(bytes_.data() + at), floats.size()};
+  const auto copy = buffer_.add(std::as_bytes(floats));
+  // Heads and floats are multiples of 4 bytes, and so is the place of the first.
+  return {reinterpret_cast<const float*>(copy.data()), floats.size()};
 }
 
-std::vector<std::byte> ShardLog::take() {
-  return std::exchange(bytes_, {});
+LogBuffer ShardLog::take(LogBuffer next) {
+  return std::exchange(buffer_, std::move(next));
 }
 
 Result<void> replay(std::span<const std::byte> log, Shard& shard, std::uint32_t& phase) {

@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "base/result.hpp"
+#include "server/log_buffer.hpp"
 #include "server/optimizer.hpp"
 
 namespace rubato::server {
@@ -59,12 +59,12 @@ class ShardLog {
  public:
   // Adds an operation. Returns: its floats in the log. Lifetime: until the next call.
   std::span<const float> add(ShardOperation operation, std::span<const float> floats = {});
-  bool empty() const { return bytes_.empty(); }
-  // All since the last call.
-  std::vector<std::byte> take();
+  bool empty() const { return buffer_.empty(); }
+  // All since the last call. `next`: empty, for what comes now.
+  LogBuffer take(LogBuffer next = {});
 
  private:
-  std::vector<std::byte> bytes_;
+  LogBuffer buffer_;
 };
 
 // Does all operations of `log` to `shard`; `phase` becomes the last one in it, if any. Corrupt:

@@ -23,6 +23,7 @@
 #include "base/ids.hpp"
 #include "base/result.hpp"
 #include "proto/messages.hpp"
+#include "server/log_buffer.hpp"
 #include "server/shard.hpp"
 
 namespace rubato::server {
@@ -71,14 +72,20 @@ class Storage {
     std::uint32_t setbacks = 0;  // of the run, when it began
     bool continues = true;       // its first state is the last one of the part before
   };
-  // Begins a part. What is added from now on belongs to it.
+  // Begins a part. What is added from now on belongs to it. The part that goes on from a snapshot
+  // begins before its save(), and is on disk first: else a snapshot could be there without what
+  // came after it.
   virtual void begin_part(const Part&) { no_journal(); }
-  // Adds what a ShardLog gave, which has so many commits in it; on disk some time later.
-  // Returns: the position behind it, which grows with each call.
-  virtual std::uint64_t append(std::vector<std::byte> /*log*/, std::uint64_t /*commits*/) {
+  // Adds what a ShardLog gave, which has so many commits in it. A disk that is much slower than
+  // what is added makes it wait. Returns: the position behind it, which grows with each call.
+  virtual std::uint64_t append(LogBuffer /*log*/, std::uint64_t /*commits*/) {
     no_journal();
     return 0;
   }
+  // An empty buffer for the next log, with memory that was in use before where there is some.
+  virtual LogBuffer spare() { return {}; }
+  // Somebody waits until all that was added is on disk: some time later it is.
+  virtual void sync() { no_journal(); }
   // All before this position is on disk. Io, one line: the journal cannot be written any more.
   [[nodiscard]] virtual Result<std::uint64_t> synced() {
     no_journal();

@@ -213,7 +213,8 @@ std::vector<std::string> shard_logs() {
   shard.for_evaluator();
   shard.keep();
   shard.restore(1);
-  const auto log = shard.log()->take();
+  const auto taken = shard.log()->take();
+  const auto log = taken.log();
   return {{reinterpret_cast<const char*>(log.data()), log.size()}};
 }
 

@@ -92,6 +92,11 @@ void check_same(Shard& one, Shard& other) {
   CHECK(a.restores == b.restores);
 }
 
+void take_more(std::vector<std::byte>& log, Shard& shard) {
+  const LogBuffer more = shard.log()->take();
+  log.insert(log.end(), more.log().begin(), more.log().end());
+}
+
 TEST_CASE("shard log: a replay on an earlier state is the shard, to the bit") {
   for (const auto kind : {OptimizerKind::Sgd, OptimizerKind::Momentum, OptimizerKind::Nesterov,
                           OptimizerKind::DelayedNesterov, OptimizerKind::Adam}) {
@@ -110,11 +115,9 @@ TEST_CASE("shard log: a replay on an earlier state is the shard, to the bit") {
         for (int i = 0; i < 60; ++i) {
           do_something(shard, rng);
           if (rng.below(3) > 0) continue;
-          const auto more = shard.log()->take();
-          log.insert(log.end(), more.begin(), more.end());
+          take_more(log, shard);
         }
-        const auto more = shard.log()->take();
-        log.insert(log.end(), more.begin(), more.end());
+        take_more(log, shard);
         CHECK(shard.log()->empty());
         Shard again(form, before);
         std::uint32_t phase = 0;
@@ -130,12 +133,13 @@ TEST_CASE("shard log: bytes that are no log are refused, and no size in them is 
   Shard shard(options(OptimizerKind::Sgd, false), std::vector<float>(kCount, 1.0f));
   shard.keep_log();
   shard.apply(0, std::vector<float>(kCount, 1.0f), shard.begin_update(1, 1));
-  const auto log = shard.log()->take();
+  const LogBuffer taken = shard.log()->take();
+  const auto log = taken.log();
   std::uint32_t phase = 0;
   for (std::size_t length = 1; length < log.size(); ++length) {
     if (length == sizeof(ShardOperation)) continue;  // the first one alone is a log
     Shard other(options(OptimizerKind::Sgd, false), std::vector<float>(kCount, 1.0f));
-    const auto done = replay(std::span(log).first(length), other, phase);
+    const auto done = replay(log.first(length), other, phase);
     REQUIRE_FALSE(done);
     CHECK(done.error().code == ErrorCode::Corrupt);
   }
@@ -162,7 +166,7 @@ TEST_CASE("shard log: an order that was carried out is told") {
   ShardLog log;
   log.add({.kind = ShardOperation::Kind::Phase, .number_of = 7});
   std::uint32_t phase = 3;
-  REQUIRE(replay(log.take(), shard, phase));
+  REQUIRE(replay(log.take().log(), shard, phase));
   CHECK(phase == 7);
 }
 

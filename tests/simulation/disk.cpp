@@ -185,13 +185,14 @@ void SnapshotStorage::begin_part(const Part& part) {
   ++breaks_;
 }
 
-std::uint64_t SnapshotStorage::append(std::vector<std::byte> log, std::uint64_t commits) {
+std::uint64_t SnapshotStorage::append(server::LogBuffer log, std::uint64_t commits) {
   refused_ = refused_ || disk_.full;
   ++position_;
   if (refused_) return position_;
   auto& added = disk_.journal.back().added;
   unmarked_.emplace_back(disk_.journal.size() - 1, added.size());
-  added.push_back({std::move(log), commits, 0});
+  const auto bytes = log.log();
+  added.push_back({{bytes.begin(), bytes.end()}, commits, 0});
   return position_;
 }
 

@@ -97,7 +97,8 @@ class SnapshotStorage final : public server::Storage {
   std::optional<Result<void>> poll_saved() override;
   bool journals() const override { return disk_.journals; }
   void begin_part(const Part& part) override;
-  std::uint64_t append(std::vector<std::byte> log, std::uint64_t commits) override;
+  std::uint64_t append(server::LogBuffer log, std::uint64_t commits) override;
+  void sync() override {}
   Result<std::uint64_t> synced() override;
   Replayed replay(const proto::SnapshotInfo& info, std::uint32_t setbacks,
                   const Replay& f) override;
