@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace rubato::simulation {
 
@@ -121,6 +122,7 @@ std::size_t SnapshotStorage::slot_for(const proto::SnapshotInfo& next, std::uint
 void SnapshotStorage::save(server::ShardSnapshot snapshot, std::uint64_t keep) {
   saving_breaks_ = breaks_;
   writing_slot_ = slot_for(snapshot.info, keep);
+  writing_behind_ = disk_.items;
   const std::uint64_t save = hooks_.saving(snapshot);
   writing_ = std::make_shared<SavedSnapshot>(SavedSnapshot{std::move(snapshot), save});
   write(writing_, writing_slot_);
@@ -140,6 +142,7 @@ void SnapshotStorage::write(const std::shared_ptr<SavedSnapshot>& next, std::siz
       saved_ = fail(ErrorCode::Io, "cannot write a snapshot: No space left on device");
     } else {
       disk_.slots[slot] = *whole;
+      disk_.synced_items = std::max(disk_.synced_items, writing_behind_);
       saved_ = Result<void>();
     }
     writing_.reset();
@@ -156,8 +159,19 @@ void SnapshotDisk::damage_journal(Rng& rng) {
   if (added.empty()) return;
   added.resize(rng.below(added.size()));
   journal.resize(damaged + 1);
+  synced_items = items;
   // It is not the end of a file that was cut short: what comes now cannot go on from it.
   journal.push_back({{.run = journal.back().part.run, .continues = false}, {}});
+}
+
+void SnapshotDisk::lose_unsynced(Rng& rng) {
+  for (std::uint64_t lost = rng.below(items - synced_items + 1); lost > 0; --lost) {
+    if (journal.back().added.empty())
+      journal.pop_back();
+    else
+      journal.back().added.pop_back();
+  }
+  synced_items = items;
 }
 
 const LoggedPart* SnapshotDisk::for_each_after(
@@ -179,7 +193,12 @@ const LoggedPart* SnapshotDisk::for_each_after(
 
 void SnapshotStorage::begin_part(const Part& part) {
   refused_ = refused_ || disk_.full;
-  if (!refused_) disk_.journal.push_back({part, {}});
+  if (!refused_) {
+    disk_.journal.push_back({part, {}});
+    ++disk_.items;
+  }
+  if (!part.continues)
+    for (Marked& each : marked_) each.promised = false;
   if (part.continues || part.base != 0) return;
   holds_answers_ = true;
   ++breaks_;
@@ -190,20 +209,56 @@ std::uint64_t SnapshotStorage::append(server::LogBuffer log, std::uint64_t commi
   ++position_;
   if (refused_) return position_;
   auto& added = disk_.journal.back().added;
-  unmarked_.emplace_back(disk_.journal.size() - 1, added.size());
+  unmarked_.push_back({disk_.journal.size() - 1, added.size(), position_});
   const auto bytes = log.log();
   added.push_back({{bytes.begin(), bytes.end()}, commits, 0});
+  ++disk_.items;
   return position_;
+}
+
+void SnapshotStorage::sync() {
+  sync_again_ = true;
+  if (!syncing_) begin_sync();
+}
+
+void SnapshotStorage::begin_sync() {
+  syncing_ = true;
+  sync_again_ = false;
+  end_sync(position_, disk_.items);
+}
+
+void SnapshotStorage::end_sync(std::uint64_t position, std::uint64_t items) {
+  events_.after(disk_.sync + disk_.more_sync,
+                [this, position, items, lives = std::weak_ptr(lives_)] {
+                  if (lives.expired()) return;  // the process ended
+                  if (hooks_.frozen()) return end_sync(position, items);
+                  disk_.synced_items = std::max(disk_.synced_items, items);
+                  synced_ = position;
+                  syncing_ = false;
+                  if (sync_again_) begin_sync();
+                  hooks_.told();
+                });
 }
 
 Result<std::uint64_t> SnapshotStorage::synced() {
   if (refused_) return fail(ErrorCode::Io, "cannot write the journal: No space left on device");
-  return position_;
+  return told_;
 }
 
 void SnapshotStorage::mark(std::uint64_t save) {
-  for (const auto& [part, addition] : unmarked_) disk_.journal[part].added[addition].save = save;
+  for (const Unmarked& each : unmarked_) {
+    disk_.journal[each.part].added[each.addition].save = save;
+    marked_.push_back({each.position, save});
+  }
   unmarked_.clear();
+}
+
+std::optional<SnapshotStorage::Marked> SnapshotStorage::tell_synced() {
+  if (holds_answers_ || marked_.empty() || marked_.front().position > synced_) return std::nullopt;
+  const Marked next = marked_.front();
+  marked_.pop_front();
+  told_ = next.position;
+  return next;
 }
 
 server::Storage::Replayed SnapshotStorage::replay(const proto::SnapshotInfo& info,

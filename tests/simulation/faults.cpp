@@ -82,7 +82,11 @@ void World::apply(const Fault& fault) {
       return until_healed(fault.lasts, [this] { network_.set_mischief({}); });
     case FaultKind::SlowDisk:
       node->snapshots.write = Duration::from_seconds(fault.amount);
-      return until_healed(fault.lasts, [node] { node->snapshots.write = Duration::from_ms(50); });
+      node->snapshots.more_sync = Duration::from_seconds(fault.amount / 20);
+      return until_healed(fault.lasts, [node] {
+        node->snapshots.write = Duration::from_ms(50);
+        node->snapshots.more_sync = {};
+      });
     case FaultKind::FullDisk:
       node->snapshots.full = true;
       node->journal.set_full(true);

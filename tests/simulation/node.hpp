@@ -61,7 +61,6 @@ struct Process {
   std::optional<std::uint64_t> loaded;  // the save that it goes on from
   std::uint64_t loaded_number = 0;      // and the number by which it asked for it
   std::unique_ptr<ShardModel> model;    // null: it has no shard yet
-  std::vector<ShardModel::Answer> answers;
 
   // Of a worker.
   std::map<proto::NodeId, proto::PeerId> peers;

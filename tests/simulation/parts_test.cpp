@@ -1,6 +1,7 @@
 // The simulated network and disks behave as they say.
 #include <doctest/doctest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -202,6 +203,51 @@ TEST_CASE("a snapshot is there when it is whole, and not if its process ends bef
     CHECK(!*saved);
   }
   CHECK(numbers() == Numbers{1, 4});
+}
+
+TEST_CASE("a sync takes its time, and a process that dies keeps what was synced") {
+  std::set<std::size_t> left;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    Events events;
+    SnapshotDisk disk;
+    disk.journals = true;
+    disk.sync = Duration::from_seconds(1);
+    int told = 0;
+    const SnapshotStorage::Hooks hooks{.saving = [](const auto&) { return std::uint64_t{0}; },
+                                       .loaded = [](std::uint64_t, const auto&) {},
+                                       .frozen = [] { return false; },
+                                       .told = [&] { ++told; }};
+    {
+      SnapshotStorage storage(events, disk, hooks, Bug::None);
+      storage.begin_part({.run = 1, .base = 1});
+      const auto add = [&](std::uint64_t save) {
+        server::LogBuffer log;
+        log.add(std::vector<std::byte>(8));
+        storage.append(std::move(log), 1);
+        storage.mark(save);
+      };
+      add(10);
+      add(11);
+      storage.sync();
+      add(12);
+      storage.sync();  // begins when the first one ends
+      CHECK(!storage.tell_synced());
+      events.run_next();
+      CHECK(told == 1);
+      for (const std::uint64_t save : {10, 11}) {
+        const auto synced = storage.tell_synced();
+        REQUIRE(synced);
+        CHECK(synced->save == save);
+        CHECK(storage.synced() == synced->position);
+      }
+      CHECK(!storage.tell_synced());
+      add(13);
+    }
+    Rng rng(seed);
+    disk.lose_unsynced(rng);
+    left.insert(disk.journal.back().added.size());
+  }
+  CHECK(left == std::set<std::size_t>{2, 3, 4});
 }
 
 }  // namespace rubato::simulation

@@ -27,7 +27,7 @@ enum class FaultKind {
   Swizzle,    // nodes are isolated one by one, then healed in another order, within `lasts`
   Lose,       // each message with chance `amount`
   Repeat,     // each message a second time, with chance `amount`
-  SlowDisk,   // of a server: a snapshot takes `amount` seconds
+  SlowDisk,   // of a server: a snapshot takes `amount` seconds, a sync a twentieth of that more
   FullDisk,   // of a server or the scheduler
   PowerOff,   // of one machine for `lasts`: what was not written is gone
   PowerOffAll,

@@ -123,6 +123,7 @@ void ShardModel::on_commit(Member& member, const proto::Message& message,
   if (applies_ == Applies::Chunks && !member.refused)
     for (std::size_t i = 0; i < chunk.size(); ++i) state_.values[commit.offset + i] -= chunk[i];
   if (!member.whole(all)) return;
+  member.round = member.committed() ? 0 : commit.round;
   if (applies_ == Applies::Whole) {
     if (!member.committed()) member.clock = std::max(member.clock, commit.round);
     ++member.clock;
@@ -158,7 +159,20 @@ void ShardModel::apply(Member& member) {
     for (std::size_t i = 0; i < chunk.size(); ++i) state_.values[offset + i] -= chunk[i];
 }
 
-void ShardModel::on_answers(Instant now, const std::vector<Answer>& answers, bool late) {
+void ShardModel::on_commits(std::uint64_t commits) {
+  if (applies_ != Applies::Rounds || commits <= state_.commits) return;
+  std::vector<std::pair<std::uint32_t, Member*>> round;
+  for (auto& [worker, member] : members_)
+    if (member.whole(state_.values.size()) && !member.used) round.emplace_back(worker, &member);
+  // Those whose first commit is for a later round are not in this one.
+  std::ranges::stable_sort(round, {}, [](const auto& each) { return each.second->round; });
+  round.resize(std::min<std::size_t>(round.size(), commits - state_.commits));
+  std::ranges::sort(round);
+  for (const auto& [worker, member] : round) apply(*member);
+}
+
+void ShardModel::on_answers(Instant now, const std::vector<Answer>& answers, const State& of,
+                            bool promised) {
   // Whose commit is answered now. A map, so in the order of workers.
   std::map<std::uint32_t, Member*> released;
   for (const Answer& answer : answers) {
@@ -168,13 +182,12 @@ void ShardModel::on_answers(Instant now, const std::vector<Answer>& answers, boo
           member.sequence == head.sequence && member.whole(state_.values.size()))
         released[worker] = &member;
   }
-  for (const auto& [worker, member] : released) {
-    if (!member->used && !(late && applies_ == Applies::Rounds)) apply(*member);
-  }
+  for (const auto& [worker, member] : released)
+    if (!member->used) apply(*member);
   for (const auto& [worker, member] : released) answered(now, worker, *member);
   for (const Answer& answer : answers)
-    if (!late) compare(now, answer.message, std::get<proto::Parameters>(answer.message.body));
-  answered_ = state_.commits;
+    compare(now, answer.message, std::get<proto::Parameters>(answer.message.body), of);
+  if (promised) answered_ = of.commits;
 }
 
 void ShardModel::answered(Instant now, std::uint32_t worker, Member& member) {
@@ -186,11 +199,12 @@ void ShardModel::answered(Instant now, std::uint32_t worker, Member& member) {
                                name_, worker, member.clock - slowest(), staleness_));
 }
 
-void ShardModel::compare(Instant now, const proto::Message& answer, const proto::Parameters& head) {
+void ShardModel::compare(Instant now, const proto::Message& answer, const proto::Parameters& head,
+                         const State& of) {
   if (broken_) return;
   const std::vector<float> said = floats_of(answer.payload);
-  for (std::size_t i = 0; i < said.size() && head.offset + i < state_.values.size(); ++i) {
-    const float wanted = state_.values[head.offset + i];
+  for (std::size_t i = 0; i < said.size() && head.offset + i < of.values.size(); ++i) {
+    const float wanted = of.values[head.offset + i];
     if (std::bit_cast<std::uint32_t>(said[i]) == std::bit_cast<std::uint32_t>(wanted)) continue;
     broken_ = true;
     const std::uint64_t element = (head.offset + i) % kChunkElements;

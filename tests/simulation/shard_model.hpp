@@ -46,15 +46,12 @@ class ShardModel {
              std::optional<State> snapshot, std::uint32_t setbacks);
 
   const State& state() const { return state_; }
-  // The commits that were in it when it answered last. With a journal they are on disk.
+  // The commits that were in what it promised last. With a journal they are on disk.
   std::uint64_t answered() const { return answered_; }
   std::uint32_t setbacks() const { return setbacks_; }
-  // The server holds its answers, by which this would see that a round is applied: it has this now.
-  void believe(std::vector<float> values, std::uint64_t commits) {
-    if (applies_ != Applies::Rounds) return;
-    state_.values = std::move(values);
-    state_.commits = commits;
-  }
+  // The server answers a round once it is on disk. It has seen so many commits to their end: if
+  // that is more than before, its round is applied.
+  void on_commits(std::uint64_t commits);
   // The process has this state under this number of snapshot.
   void know(std::uint64_t number, State state) { known_[number] = std::move(state); }
 
@@ -66,8 +63,8 @@ class ShardModel {
     proto::PeerId to = 0;
     proto::Message message;  // with Parameters
   };
-  // `late`: their values are of an earlier event.
-  void on_answers(Instant now, const std::vector<Answer>& answers, bool late);
+  // `of`: the state that they are of. `promised`: so much is on disk.
+  void on_answers(Instant now, const std::vector<Answer>& answers, const State& of, bool promised);
 
  private:
   struct Member {
@@ -81,6 +78,7 @@ class ShardModel {
     bool used = false;                                   // it is applied, or refused for good
     bool seeded = false;  // the last one that was answered was the initial values
     bool committed() const { return answered > 0 && !seeded; }
+    std::uint64_t round = 0;  // of BSP: as the first commit names it; 0: it is a later one
     // Of SSP: c_i, which begins at the least of all, or at the round that its first commit names.
     std::uint64_t clock = 0;
     bool whole(std::uint64_t all) const { return sequence != 0 && elements == all; }
@@ -91,7 +89,8 @@ class ShardModel {
   void apply(Member& member);
   std::uint64_t slowest() const;
   void answered(Instant now, std::uint32_t worker, Member& member);
-  void compare(Instant now, const proto::Message& answer, const proto::Parameters& head);
+  void compare(Instant now, const proto::Message& answer, const proto::Parameters& head,
+               const State& of);
 
   History& history_;
   std::string name_;

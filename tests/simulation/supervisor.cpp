@@ -148,6 +148,8 @@ void World::end(Process& process, std::optional<int> code, const std::string& wh
       node.last_setbacks = process.model->setbacks();
     }
     const auto written = code ? process.storage->finish() : std::nullopt;
+    if (!code) node.snapshots.lose_unsynced(rng_);  // else it was written to the end
+    node.snapshots.synced_items = node.snapshots.items;
     node.last_kept = code == 130 && !process.loses ? written : std::nullopt;
     if (plan_.journal) node.last_kept = 0;  // with its journal any snapshot has
   }

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kWakesAtOnceMax = 200;  // more of them, and a core spins
 constexpr Duration kSpinWait = Duration::from_ms(10);
+constexpr Duration kSlowestSync = Duration::from_ms(50);  // of a disk without a fault
 constexpr std::uint64_t kChunkTwiceEvery = 40;
 constexpr std::uint64_t kFalseRefusalAt = 120;
 
@@ -56,6 +57,8 @@ World::World(const Plan& plan, History& history, Bug bug)
       watcher_(plan, history, nodes_),
       heals_at_(Instant{} + Duration::from_seconds(plan.faults_end)) {
   for (const auto& node : nodes_) node->clock = Duration::from_seconds(1 + 1000 * rng_.uniform());
+  Rng disks(plan.seed, 4, 0);
+  for (const auto& node : nodes_) node->snapshots.sync = kSlowestSync * disks.uniform();
 }
 
 void World::run() {
@@ -269,25 +272,7 @@ void World::speak(Process& process) {
     while (const auto out = process.worker->poll_send())
       send(process, process.peers.at(out->to), out->message);
   } else if (process.server) {
-    const bool late = process.storage->holds_answers();
-    while (const auto out = process.server->poll_send()) {
-      if (std::holds_alternative<proto::Parameters>(out->message.body))
-        process.answers.push_back({out->to, out->message});
-      send(process, out->to, out->message);
-    }
-    while (const auto line = process.server->poll_log())
-      history_.line(events_.now(), process.node->name + ": " + *line);
-    while (const auto line = process.server->poll_warning()) {
-      process.loses = process.loses || line->starts_with("ends without a snapshot of now");
-      history_.line(events_.now(), process.node->name + ": warning: " + *line);
-    }
-    if (process.model && !process.answers.empty())
-      process.model->on_answers(events_.now(), process.answers, late);
-    process.answers.clear();
-    if (process.model && (late || process.storage->holds_answers()))
-      process.model->believe(process.server->parameters(), process.server->commits());
-    if (process.model && process.storage->has_added())
-      process.storage->mark(watcher_.on_saving(events_.now(), process, process.loaded_number));
+    speak_server(process);
   } else {
     while (const auto event = process.scheduler->poll_log())
       watcher_.on_scheduler_line(events_.now(), event->text);
@@ -308,6 +293,38 @@ void World::speak(Process& process) {
                                  : process.worker->poll_wakeup();
   if (alarm) alarm = std::max(*alarm - process.clock, events_.now());
   process.alarm = alarm;
+}
+
+// Without a journal an answer is of the event in which it is said, and is promised as soon.
+void World::speak_server(Process& process) {
+  server::ServerCore& core = *process.server;
+  const auto answers = [&] {
+    std::vector<ShardModel::Answer> all;
+    while (const auto out = core.poll_send()) {
+      if (std::holds_alternative<proto::Parameters>(out->message.body))
+        all.push_back({out->to, out->message});
+      send(process, out->to, out->message);
+    }
+    return all;
+  };
+  const auto now_said = answers();
+  if (process.model && plan_.journal) process.model->on_commits(core.commits());
+  if (process.model && !now_said.empty())
+    process.model->on_answers(events_.now(), now_said, process.model->state(), !plan_.journal);
+  if (process.model && process.storage->has_added())
+    process.storage->mark(watcher_.on_saving(events_.now(), process, process.loaded_number));
+  while (const auto told = process.storage->tell_synced()) {
+    const auto said = answers();
+    if (!said.empty())
+      process.model->on_answers(events_.now(), said, watcher_.saved_state(told->save),
+                                told->promised);
+  }
+  while (const auto line = core.poll_log())
+    history_.line(events_.now(), process.node->name + ": " + *line);
+  while (const auto line = core.poll_warning()) {
+    process.loses = process.loses || line->starts_with("ends without a snapshot of now");
+    history_.line(events_.now(), process.node->name + ": warning: " + *line);
+  }
 }
 
 void World::send(Process& process, proto::PeerId to, const proto::Message& message) {

@@ -48,6 +48,7 @@ class World {
   void to_worker(Process& process, proto::PeerId peer, proto::Message message);
   // Does and says whatever the core wants. The process may end.
   void speak(Process& process);
+  void speak_server(Process& process);
   void send(Process& process, proto::PeerId to, const proto::Message& message);
   void connect_servers(Process& process);
   void end_if_over(Process& process);
