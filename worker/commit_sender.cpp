@@ -19,7 +19,7 @@ void CommitSender::start() {
     shard.next = 0;
     shard.again.clear();
     shard.under_way = 0;
-    shard.asked = false;
+    shard.asked = shard.narrow = false;
   }
   turn_ = 0;
 }
@@ -43,7 +43,7 @@ std::optional<CommitSender::Chunk> CommitSender::poll() {
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     const std::size_t index = (turn_ + i) % shards_.size();
     ShardState& shard = shards_[index];
-    if (shard.under_way >= kCreditChunks) continue;
+    if (shard.under_way >= (shard.narrow ? 1 : kCreditChunks)) continue;
     std::uint64_t offset = shard.next;
     if (!shard.again.empty()) {
       offset = shard.again.back();
@@ -64,6 +64,7 @@ std::optional<CommitSender::Chunk> CommitSender::poll() {
 void CommitSender::on_answer(std::uint32_t shard) {
   std::uint32_t& under_way = shards_[shard].under_way;
   if (under_way > 0) --under_way;
+  shards_[shard].narrow = false;
 }
 
 void CommitSender::on_dropped(std::uint32_t shard) {
@@ -87,7 +88,8 @@ bool CommitSender::on_missing(std::uint32_t shard, const std::vector<std::uint64
         !std::ranges::binary_search(state.since, offset))
       state.again.push_back(offset);
   std::ranges::reverse(state.again);
-  return !state.again.empty();
+  state.narrow = !state.again.empty();
+  return state.narrow;
 }
 
 bool CommitSender::on_all_missing(std::uint32_t shard) {

@@ -2,6 +2,7 @@
 // shard, because the first layers are needed first.
 // Credit: at most kCreditChunks of a shard are under way, and each answer lets one more go. So a
 // more urgent message waits for few chunks, and a server holds few replies for one worker.
+// After a loss one chunk alone goes, until an answer comes: a link that is too full is not filled.
 // Two orders across shards:
 // - In turns: all shards start at once.
 // - By need: the lowest parameter goes first. All shards together have a second credit, which
@@ -75,6 +76,7 @@ class CommitSender {
     std::vector<std::uint64_t> again;  // and these once more; the next one is last
     std::uint32_t under_way = 0;       // chunks
     bool asked = false;
+    bool narrow = false;               // something was lost, and no answer has come since
     std::vector<std::uint64_t> since;  // chunks that poll() gave out since it was asked
   };
   bool sent(const ShardState& shard) const {

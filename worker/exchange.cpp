@@ -47,11 +47,14 @@ void Exchange::join_run(Incarnation run) {
   if (left == Residual::Left::AnotherRun) log_.push("drops what another run has left unsent");
 }
 
-void Exchange::connect(const proto::ShardMap& shards) {
+void Exchange::connect(const proto::ShardMap& shards, const std::vector<Duration>& round_trips) {
   shards_ = shards;
   gather_ = ParameterGather(shards, blank_, options_.averaged);
   sender_ = CommitSender(shards, chunk_elements(options_), options_.order);
   watch_ = ServerWatch(shards.shards.size(), options_.watch);
+  const auto known = std::min(round_trips.size(), watch_.size());
+  for (std::uint32_t shard = 0; shard < known; ++shard)
+    watch_.on_round_trip(shard, round_trips[shard]);
 }
 
 void Exchange::disconnect() {
@@ -173,7 +176,7 @@ Result<bool> Exchange::on_message(Instant now, std::uint32_t shard, const proto:
   const auto* parameters = std::get_if<proto::Parameters>(&message.body);
   if (!parameters) return false;
   if (parameters->sequence == sequence_) {
-    watch_.on_more(shard);
+    watch_.on_more(shard, now);
     sender_.on_answer(shard);
     codecs_.on_received(message.payload.size());
     if (kind_ == Kind::Pull) round_ = std::max(round_, parameters->round);
@@ -215,7 +218,7 @@ void Exchange::on_probe_reply(Instant now, std::uint32_t shard, const proto::Pro
   if (reply.sequence == kPing) codecs_.on_ping(now - began_);
   if (reply.sequence != sequence_ || !gather_.waiting_for(shard)) return;
   if (reply.number == 0) {
-    watch_.on_more(shard);
+    watch_.on_more(shard, now);
     sender_.on_answer(shard);
     codecs_.on_acknowledged();
     return;
@@ -224,26 +227,26 @@ void Exchange::on_probe_reply(Instant now, std::uint32_t shard, const proto::Pro
   if (reply.held) {
     sender_.on_held(shard);
   } else if (reply.answered || kind_ == Kind::Pull) {
-    pull_missing(shard, mail);  // a server does not know what it has answered to a pull
+    pull_missing(now, shard, mail);  // a server does not know what it has answered to a pull
   } else {
-    send_again(shard, reply);
+    send_again(now, shard, reply);
   }
 }
 
 // All chunks that the server sent before it answered the Probe have come, or were lost.
-void Exchange::pull_missing(std::uint32_t shard, Mail& mail) {
+void Exchange::pull_missing(Instant now, std::uint32_t shard, Mail& mail) {
   lost_ = true;
-  watch_.on_lost(shard);
+  watch_.on_lost(shard, now);
   mail.send({Role::Server, shard},
             proto::Pull{sequence_, gather_.missing_offsets(shard, proto::kMissingOffsetsMax)});
 }
 
-void Exchange::send_again(std::uint32_t shard, const proto::ProbeReply& reply) {
+void Exchange::send_again(Instant now, std::uint32_t shard, const proto::ProbeReply& reply) {
   const bool any = reply.unknown ? sender_.on_all_missing(shard)
                                  : sender_.on_missing(shard, reply.missing_offsets);
   if (!any) return;
   lost_ = true;
-  watch_.on_lost(shard);
+  watch_.on_lost(shard, now);
   // A chunk that is sent twice may still be on its way when its first answer comes.
   gather_.leave_room();
 }

@@ -60,7 +60,8 @@ class Exchange {
   // --- with whom ---------------------------------------------------------------------------------
   // The updates from now on belong to this run, which is not the last one.
   void join_run(Incarnation run);
-  void connect(const proto::ShardMap& shards);
+  // `round_trips`: of a question to each shard, where they are known.
+  void connect(const proto::ShardMap& shards, const std::vector<Duration>& round_trips = {});
   // Gives up what is under way, and forgets the shards.
   void disconnect();
   // Nothing while not connected.
@@ -140,8 +141,8 @@ class Exchange {
   void begin(Instant now, Kind kind, std::shared_ptr<Floats> room, Mail& mail);
   void complete(Instant now);
   void on_probe_reply(Instant now, std::uint32_t shard, const proto::ProbeReply& reply, Mail& mail);
-  void pull_missing(std::uint32_t shard, Mail& mail);
-  void send_again(std::uint32_t shard, const proto::ProbeReply& reply);
+  void pull_missing(Instant now, std::uint32_t shard, Mail& mail);
+  void send_again(Instant now, std::uint32_t shard, const proto::ProbeReply& reply);
   proto::ToNode update_chunk(const CommitSender::Chunk& chunk, const Mail& mail);
   // "server 1 at tcp://10.0.0.1:5700: no answer to commit 2 for 120 s".
   std::string silence_line(std::uint32_t shard, Duration silence) const;

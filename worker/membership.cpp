@@ -56,6 +56,7 @@ Result<Membership::News> Membership::on_message(Instant now, NodeId from,
   if (check_) {
     check_->on_message(now, from, message, mail_);
     if (!check_->done()) return News::None;
+    round_trips_ = check_->round_trips();
     check_.reset();
     joiner_.on_start(now);  // the Hello that asks to join
     return News::None;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/ids.hpp"
 #include "base/result.hpp"
@@ -69,6 +70,8 @@ class Membership {
   // What it looks for before it joins; null: it does not look now.
   ServerCheck* check() { return check_.get(); }
   const ServerCheck* check() const { return check_.get(); }
+  // As ServerCheck::round_trips(), of the last look. Empty: it has not looked.
+  const std::vector<Duration>& round_trips() const { return round_trips_; }
   // Nothing until Welcome.
   const std::optional<proto::NodeId>& id() const { return id_; }
   // That earlier processes of this name have made, as the first Welcome says.
@@ -91,6 +94,7 @@ class Membership {
   bool again_ = false;  // as in the next Hello
   proto::Joiner joiner_;
   std::unique_ptr<ServerCheck> check_;  // there until every server has answered
+  std::vector<Duration> round_trips_;
   Mail mail_;
 };
 

@@ -22,6 +22,12 @@ std::vector<std::uint32_t> ServerCheck::silent() const {
   return all;
 }
 
+std::vector<Duration> ServerCheck::round_trips() const {
+  std::vector<Duration> all;
+  for (const auto& [server, time] : heard_) all.push_back(time);
+  return all;
+}
+
 void ServerCheck::ask(Instant now, Mail& mail) const {
   mail.send(kScheduler, hello_);
   ask_servers(now, mail);
@@ -33,7 +39,8 @@ void ServerCheck::ask_servers(Instant now, Mail& mail) const {
 
 void ServerCheck::on_message(Instant now, NodeId from, const proto::Message& message, Mail& mail) {
   if (const auto* beat = std::get_if<proto::Heartbeat>(&message.body)) {
-    if (from.role == Role::Server && beat->echo.ns != 0) heard_.insert(from.index);
+    if (from.role == Role::Server && beat->echo.ns != 0)
+      heard_.try_emplace(from.index, now - beat->echo);
   } else if (const auto* welcome = std::get_if<proto::Welcome>(&message.body)) {
     if (!welcome->looks || welcome->shards.shards.empty() || shards_ == welcome->shards) return;
     shards_ = welcome->shards;

@@ -6,8 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +33,8 @@ class ServerCheck {
 
   // Every server has answered.
   bool done() const { return shards_ && silent().empty(); }
+  // Of a question to each server. Requires: done().
+  std::vector<Duration> round_trips() const;
   // Once the scheduler has said where the servers are.
   const std::optional<proto::ShardMap>& shards() const { return shards_; }
   // Servers that were asked and have not answered.
@@ -45,7 +47,7 @@ class ServerCheck {
   Duration give_up_after_;
   std::optional<proto::ShardMap> shards_;
   Instant asked_since_;
-  std::set<std::uint32_t> heard_;
+  std::map<std::uint32_t, Duration> heard_;  // by server: what its answer took
 };
 
 }  // namespace rubato::worker

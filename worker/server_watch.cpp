@@ -7,28 +7,43 @@
 namespace rubato::worker {
 namespace {
 
-constexpr double kUsualFades = 0.9;  // an exchange
-constexpr double kUnusual = 4;       // times the usual silence
+constexpr double kUsualFades = 0.9;   // an exchange
+constexpr double kUnusual = 4;        // times the usual silence
+constexpr double kAgainAfter = 0.25;  // of the time without news
+constexpr Duration kAwayAfter = Duration::from_seconds(1);
 
 }  // namespace
+
+Duration ServerWatch::overdue(const Shard& watch, Duration soonest) const {
+  if (!watch.trip.known()) return timing_.probe_after;
+  return std::min(timing_.probe_after, std::max(watch.trip.overdue(), soonest));
+}
 
 Duration ServerWatch::after(Duration usual) const {
   return std::min(timing_.probe_after, std::max(usual * kUnusual, kProbeSoonest));
 }
 
-Duration ServerWatch::first_wait(const Shard& watch) const {
-  return watch.exchanges < kUsualKnown ? timing_.probe_after : after(watch.usual);
+Duration ServerWatch::lossy_wait(const Shard& watch, Instant now) const {
+  return std::min(timing_.probe_after,
+                  std::max(overdue(watch, kProbeSoonestLossy), (now - watch.news) * kAgainAfter));
 }
 
-void ServerWatch::on_lost(std::uint32_t shard) {
+Duration ServerWatch::first_wait(const Shard& watch) const {
+  if (watch.lossy > 0) return lossy_wait(watch, watch.news);
+  const Duration most = overdue(watch, kProbeLatest);
+  return watch.exchanges < kUsualKnown ? most : std::min(most, after(watch.usual));
+}
+
+void ServerWatch::on_lost(std::uint32_t shard, Instant now) {
   Shard& watch = watch_[shard];
   watch.lost = true;
-  watch.again = {};
-  if (watch.round_trip > Duration{}) watch.wait = after(watch.round_trip);
+  watch.lossy = kSoundAgain;
+  watch.news = now;
+  watch.wait = lossy_wait(watch, now);
 }
 
 void ServerWatch::start(Shard& watch, Instant now) const {
-  watch.heard = watch.probed = now;
+  watch.heard = watch.probed = watch.news = now;
   watch.wait = first_wait(watch);
   watch.asked = watch.told = watch.away = false;
   watch.again = {};
@@ -36,12 +51,12 @@ void ServerWatch::start(Shard& watch, Instant now) const {
 
 void ServerWatch::begin(Instant now) {
   for (Shard& watch : watch_) {
-    const Duration silence = watch.lost ? watch.round_trip : watch.longest_now;
-    if (silence > Duration{}) {
-      watch.usual = std::max(silence, watch.usual * kUsualFades);
-      watch.exchanges = watch.lost ? std::max(watch.exchanges, kUsualKnown) : watch.exchanges + 1;
+    if (!watch.lost && watch.longest_now > Duration{}) {
+      watch.usual = std::max(watch.longest_now, watch.usual * kUsualFades);
+      ++watch.exchanges;
+      if (watch.lossy > 0) --watch.lossy;
     }
-    watch.longest_now = watch.round_trip = {};
+    watch.longest_now = {};
     watch.lost = false;
     start(watch, now);
   }
@@ -56,17 +71,21 @@ void ServerWatch::on_heard(std::uint32_t shard, Instant now) {
   watch.told = watch.away = false;
 }
 
-void ServerWatch::on_more(std::uint32_t shard) {
-  watch_[shard].again = {};
+void ServerWatch::on_more(std::uint32_t shard, Instant now) {
+  Shard& watch = watch_[shard];
+  watch.again = {};
+  watch.news = now;
+  if (watch.lossy > 0) watch.wait = lossy_wait(watch, now);
 }
 
 bool ServerWatch::on_answer(std::uint32_t shard, std::uint32_t number, Instant now) {
   Shard& watch = watch_[shard];
   if (!watch.asked || number != watch.number) return false;
   watch.asked = false;
-  watch.round_trip = now - watch.probed;
-  watch.again = std::min(timing_.probe_after, std::max(after(watch.round_trip), watch.again * 2));
-  watch.wait = watch.again;
+  const Duration round_trip = now - watch.probed;
+  watch.trip.add(round_trip);
+  watch.again = std::min(timing_.probe_after, std::max(after(round_trip), watch.again * 2));
+  watch.wait = watch.lossy > 0 ? lossy_wait(watch, now) : watch.again;
   return true;
 }
 
@@ -84,11 +103,16 @@ ServerWatch::Due ServerWatch::poll(std::uint32_t shard, Instant now) {
   if (silence(shard, now) >= patience(shard)) return Due::GiveUp;
   if (silence(shard, now) >= unusual(shard) && !std::exchange(watch.told, true)) return Due::Tell;
   if (now < next_probe(watch)) return Due::Nothing;
-  watch.away = watch.asked && watch.heard <= watch.probed;
-  if (std::exchange(watch.asked, true))
+  watch.away = watch.asked && watch.heard <= watch.probed && silence(shard, now) >= kAwayAfter;
+  const bool again = std::exchange(watch.asked, true);
+  if (watch.lossy > 0)
+    watch.wait = lossy_wait(watch, now);
+  else if (again)
     watch.wait = std::min(watch.wait * 2, std::max(watch.wait, timing_.probe_after));
+  else if (watch.trip.known())
+    watch.wait = overdue(watch, kProbeSoonest);  // its answer should not take as long as a gate may
   else if (watch.exchanges > 0)
-    watch.wait = after(watch.usual);  // its answer should not take as long as a gate may
+    watch.wait = after(watch.usual);
   watch.probed = now;
   ++watch.number;
   return Due::Probe;

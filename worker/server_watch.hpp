@@ -1,10 +1,16 @@
 // worker/server_watch.hpp - how long the awaited servers have been silent: which of them to ask,
 // and when to give one up.
 // - A server is asked after four times the longest silence that is usual: what was lost with a
-//   connection is missed soon where answers are quick. Until kUsualKnown exchanges have ended, or
-//   one that lost something, and at most, after `probe_after`.
+//   connection is missed soon where answers are quick. It is asked after kProbeLatest at the
+//   latest, or once its answer would be overdue by the measured round trip (worker/round_trip.hpp);
+//   while that is not known, after `probe_after`. Until kUsualKnown exchanges have ended nothing is
+//   usual.
 // - A server that answers has nothing yet, or its message was lost. It is asked again soon, each
 //   time after twice as long.
+// - Once something was lost the link is lossy, until kSoundAgain exchanges have lost nothing. There
+//   a server is asked as soon as its answer would be overdue, and again after a quarter of the time
+//   for which there was no news. So what is lost costs a part of the time that the exchange takes
+//   anyway, and a gate that holds for long is asked ever more rarely.
 // - One question at a time, because on a slow link its answer waits behind all earlier bytes.
 // - A question can be lost with its connection. It is asked again, each time after twice as long,
 //   but not later than after `probe_after`: a link that heals is used soon.
@@ -20,13 +26,19 @@
 #include <vector>
 
 #include "base/time.hpp"
+#include "worker/round_trip.hpp"
 
 namespace rubato::worker {
 
 // Exchanges after which it is known which silence is usual.
 inline constexpr std::uint32_t kUsualKnown = 4;
-// No server is asked sooner.
+// Exchanges without a loss after which a lossy link is taken to be sound.
+inline constexpr std::uint32_t kSoundAgain = 32;
+// No server is asked sooner: on a sound link, and on a lossy one.
 inline constexpr Duration kProbeSoonest = Duration::from_ms(500);
+inline constexpr Duration kProbeSoonestLossy = Duration::from_ms(50);
+// On a sound link the first question comes no later, unless the round trip is longer.
+inline constexpr Duration kProbeLatest = Duration::from_seconds(1);
 
 struct WatchTiming {
   Duration probe_after;     // of silence, at most
@@ -39,15 +51,17 @@ class ServerWatch {
   ServerWatch(std::size_t shards, const WatchTiming& timing) : timing_(timing), watch_(shards) {}
 
   std::size_t size() const { return watch_.size(); }
+  // A question to this server took so long.
+  void on_round_trip(std::uint32_t shard, Duration time) { watch_[shard].trip.add(time); }
   // A pull or commit begins.
   void begin(Instant now);
   // A message of this server came. Requires: the server is awaited.
   void on_heard(std::uint32_t shard, Instant now);
   // It has sent something else than an answer to a question.
-  void on_more(std::uint32_t shard);
-  // Something between here and this server was lost: how long this exchange takes is not usual.
-  // What the last question took counts in its place, at once.
-  void on_lost(std::uint32_t shard);
+  void on_more(std::uint32_t shard, Instant now);
+  // Something between here and this server was lost, and goes again: how long this exchange takes
+  // is not usual.
+  void on_lost(std::uint32_t shard, Instant now);
   // This server has nothing to answer yet. Its silence begins now.
   void excuse(std::uint32_t shard, Instant now) { start(watch_[shard], now); }
 
@@ -79,10 +93,12 @@ class ServerWatch {
     Duration wait;                // from the later of these two to the next Probe
     Duration longest;             // silence that has ended
     Duration longest_now;         // of this exchange
-    Duration round_trip;          // of its last question
     Duration again;               // from the last answer in this silence to the next question
     Duration usual;               // the longest of the last exchanges; old ones count less and less
-    std::uint32_t exchanges = 0;  // that have ended
+    RoundTrip trip;               // of questions
+    Instant news;                 // the last: the exchange began, a chunk came, a loss was found
+    std::uint32_t exchanges = 0;  // that have ended and lost nothing
+    std::uint32_t lossy = 0;      // so many have to end and lose nothing
     std::uint32_t number = 0;     // of the last Probe
     bool asked = false;           // the last Probe is not answered
     bool told = false;            // this silence is reported
@@ -90,10 +106,14 @@ class ServerWatch {
     bool away = false;
   };
   void start(Shard& watch, Instant now) const;
+  // When an answer is overdue, but not sooner than after `soonest`.
+  Duration overdue(const Shard& watch, Duration soonest) const;
   // Of silence, where that is usual.
   Duration after(Duration usual) const;
   // Of silence, to the first question.
   Duration first_wait(const Shard& watch) const;
+  // On a lossy link, to the next question.
+  Duration lossy_wait(const Shard& watch, Instant now) const;
   Instant next_probe(const Shard& watch) const {
     return std::max(watch.heard, watch.probed) + watch.wait;
   }

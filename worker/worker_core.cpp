@@ -210,7 +210,8 @@ void WorkerCore::on_message(Instant now, NodeId from, const proto::Message& mess
       // Another number than before: the scheduler has lost the totals.
       if (const auto kept = std::exchange(number_, std::nullopt); kept && kept != id())
         forget_progress();
-      return exchange_.connect(std::get<proto::Welcome>(message.body).shards);
+      return exchange_.connect(std::get<proto::Welcome>(message.body).shards,
+                               membership_.round_trips());
     case Membership::News::Start:
       return on_start_told(now, std::get<proto::Start>(message.body));
     case Membership::News::Lost:

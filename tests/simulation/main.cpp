@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,12 +25,16 @@ constexpr const char* kUsage =
     "               --shrink       and print the smallest plan for each kind of violation\n"
     "               --kind NAME    for this kind alone\n"
     "               --print        only print the plan of --seed\n"
-    "               --bug NAME     with a planted bug; --bug list names them\n";
+    "               --bug NAME     with a planted bug; --bug list names them\n"
+    "rubato-simtest --loss P       how many commits five sync models make in ten minutes in which\n"
+    "                              each message is lost with chance P, beside an undisturbed run\n"
+    "               --resets S     the same if all connections break every S seconds\n";
 
 struct Arguments {
   std::uint64_t first = 1, last = 0;
   std::string plan;
   std::string kind;  // empty: all
+  double loss = 0, resets = 0;
   bool trace = false, shrink = false, print = false;
   Bug bug = Bug::None;
 };
@@ -42,6 +47,12 @@ int usage(const std::string& what) {
 bool to_number(std::string_view text, std::uint64_t& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size();
+}
+
+bool to_amount(const std::string& text, double most, double& amount) {
+  char* end = nullptr;
+  amount = std::strtod(text.c_str(), &end);
+  return end == text.c_str() + text.size() && !text.empty() && amount > 0 && amount <= most;
 }
 
 void print_violations(const std::string& title, const Outcome& outcome) {
@@ -105,6 +116,29 @@ int run_seeds(const Arguments& arguments) {
   return violated == 0 ? 0 : 1;
 }
 
+// The checkers know the other models, but not what tempo makes of an update.
+int run_beside(const Arguments& arguments) {
+  constexpr std::uint64_t kSeeds = 3;
+  bool violated = false;
+  fmt::print("{:<6} {:>12} {:>10} {:>6}\n", "model", "undisturbed", "disturbed", "part");
+  for (const std::string sync : {"bsp", "ssp", "asp", "adsp", "tempo"}) {
+    std::uint64_t alone = 0, disturbed = 0;
+    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+      alone += simulate_apart(make_steady_plan(sync, seed, 0, 0)).commits;
+      const Outcome outcome =
+          simulate_apart(make_steady_plan(sync, seed, arguments.loss, arguments.resets));
+      disturbed += outcome.commits;
+      if (sync == "tempo" && !outcome.violations.contains("crash")) continue;
+      print_violations(fmt::format("{} seed {}", sync, seed), outcome);
+      violated = violated || !outcome.violations.empty();
+    }
+    fmt::print("{:<6} {:>12} {:>10} {:>4.0f} %\n", sync, alone, disturbed,
+               100 * static_cast<double>(disturbed) / static_cast<double>(alone));
+    std::fflush(stdout);
+  }
+  return violated ? 1 : 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -127,6 +161,12 @@ int main(int argc, char** argv) {
     } else if (word == "--seed") {
       if (!to_number(value, arguments.first)) return usage("--seed " + value + ": no number");
       arguments.last = arguments.first;
+    } else if (word == "--loss") {
+      if (!to_amount(value, 0.9, arguments.loss))
+        return usage("--loss " + value + ": must be above 0 and at most 0.9");
+    } else if (word == "--resets") {
+      if (!to_amount(value, 600, arguments.resets))
+        return usage("--resets " + value + ": must be seconds above 0, at most 600");
     } else if (word == "--plan") {
       arguments.plan = value;
     } else if (word == "--kind") {
@@ -152,7 +192,8 @@ int main(int argc, char** argv) {
     }
     return run_plan(*plan, arguments, arguments.plan);
   }
-  if (arguments.last == 0) return usage("--seeds, --seed or --plan is missing");
+  if (arguments.loss > 0 || arguments.resets > 0) return run_beside(arguments);
+  if (arguments.last == 0) return usage("--seeds, --seed, --plan or --loss is missing");
   const Plan first = make_plan(arguments.first);
   if (arguments.print) {
     fmt::print("{}", to_toml(first));

@@ -145,6 +145,22 @@ Plan make_plan(std::uint64_t seed) {
   return plan;
 }
 
+Plan make_steady_plan(const std::string& sync, std::uint64_t seed, double loss, double resets) {
+  Plan plan;
+  plan.seed = seed;
+  plan.sync = sync;
+  plan.servers = 2;
+  plan.workers = 4;
+  plan.step_seconds = {0.3, 0.5, 0.7, 1.0};
+  plan.faults_end = 600;
+  if (loss > 0)
+    plan.faults.push_back({.kind = FaultKind::Lose, .lasts = plan.faults_end, .amount = loss});
+  for (double at = resets; resets > 0 && at < plan.faults_end; at += resets)
+    for (const char* const name : {"scheduler", "server-0", "server-1"})
+      plan.faults.push_back({.kind = FaultKind::ResetAll, .at = at, .node = name});
+  return plan;
+}
+
 std::string_view name_of(FaultKind kind) {
   return row_of(kind).name;
 }

@@ -73,11 +73,14 @@ struct Plan {
 
 // For a healed cluster: until then every worker must have committed so often.
 inline constexpr double kHealingSeconds = 150;
-inline constexpr int kHealingCommits = 5;
+inline constexpr std::uint64_t kHealingCommits = 5;
 // After the stop all processes must be gone.
 inline constexpr double kEndingSeconds = 60;
 
 Plan make_plan(std::uint64_t seed);
+// Ten minutes of one cluster, to count its commits in. From the start on each message is lost with
+// chance `loss`, and all connections break every so many seconds (0: never).
+Plan make_steady_plan(const std::string& sync, std::uint64_t seed, double loss, double resets);
 std::string_view name_of(FaultKind kind);
 std::string to_line(const Fault& fault);
 std::string to_toml(const Plan& plan);

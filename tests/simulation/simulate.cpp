@@ -16,7 +16,8 @@ namespace {
 
 // A line for the numbers, then one for each violation: kind, instant, count, text.
 std::string to_text(const Outcome& outcome) {
-  std::string text = fmt::format("{} {} {}\n", outcome.hash, outcome.seconds, outcome.events);
+  std::string text = fmt::format("{} {} {} {}\n", outcome.hash, outcome.seconds,
+                                 outcome.events, outcome.commits);
   for (const auto& [kind, violation] : outcome.violations) {
     std::string what = violation.what;
     std::ranges::replace(what, '\n', ' ');
@@ -28,7 +29,7 @@ std::string to_text(const Outcome& outcome) {
 Outcome from_text(const std::string& text) {
   Outcome outcome;
   std::istringstream in(text);
-  in >> outcome.hash >> outcome.seconds >> outcome.events;
+  in >> outcome.hash >> outcome.seconds >> outcome.events >> outcome.commits;
   std::string kind;
   while (in >> kind) {
     Violation& violation = outcome.violations[kind];
@@ -45,7 +46,8 @@ Outcome simulate(const Plan& plan, Bug bug, std::function<void(Instant, const st
   History history(std::move(line));
   World world(plan, history, bug);
   world.run();
-  return {history.hash(), history.violations(), world.time().seconds(), world.events()};
+  return {history.hash(), history.violations(), world.time().seconds(), world.events(),
+          world.commits()};
 }
 
 Outcome simulate_apart(const Plan& plan, Bug bug) {

@@ -98,6 +98,19 @@ TEST_CASE("a plan is shrunk to the faults that matter") {
   INFO(to_toml(small));
 }
 
+// docs/testing.md has the whole table.
+TEST_CASE("lost messages and broken connections cost a part of the commits, not nearly all") {
+  for (const std::string sync : {"bsp", "ssp", "asp", "adsp", "tempo"}) {
+    CAPTURE(sync);
+    const auto commits = [&](double loss, double resets) {
+      return simulate(make_steady_plan(sync, 1, loss, resets)).commits;
+    };
+    const std::uint64_t undisturbed = commits(0, 0);
+    CHECK(4 * commits(0.3, 0) >= undisturbed);
+    CHECK(2 * commits(0, 4) >= undisturbed);
+  }
+}
+
 TEST_CASE("a plan survives its document") {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     const Plan plan = make_plan(seed);

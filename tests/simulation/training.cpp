@@ -53,7 +53,8 @@ void World::drive(Process& process) {
       case Action::Load:
       case Action::Restart:
         if (trainee.stepping) return;
-        if (trainee.committing && events_.now() >= heals_at_) ++process.node->commits_since_heal;
+        if (trainee.committing)
+          ++(events_.now() < heals_at_ ? commits_ : process.node->commits_since_heal);
         trainee.committing = false;
         trainee.values.assign(core.parameters().begin(), core.parameters().end());
         core.on_loaded(clock(process));

@@ -56,6 +56,25 @@ TEST_CASE("server check: it asks the scheduler, then each server, and joins when
   CHECK_FALSE(hellos[0].looks);
 }
 
+TEST_CASE("server check: what an answer takes says when a server is asked for the first time") {
+  Looking world;
+  world.show_servers();
+  world.sent();
+  const Instant asked = world.now;
+  world.pass(Duration::from_ms(500));
+  for (const std::uint32_t shard : {0, 1})
+    world.hear(server_node(shard), proto::Heartbeat{.echo = asked, .clock = world.now});
+  world.welcome();
+  world.hear(kSchedulerNode, proto::Start{});
+  const Instant pulled = world.now;
+  world.sent();
+  while (bodies<proto::Probe>(world.sent(), server_node(0)).empty()) {
+    REQUIRE(world.now - pulled < kSecond * 15);
+    world.pass(Duration::from_ms(100));
+  }
+  CHECK(world.now - pulled == Duration::from_ms(1500));  // three times as long
+}
+
 TEST_CASE("server check: who joins again looks again, and late replies are no answer") {
   WorkerWorld world(looking());
   const auto look = [&] {

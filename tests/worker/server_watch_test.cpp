@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace rubato::worker {
 namespace {
@@ -47,17 +48,11 @@ TEST_CASE("server watch: it asks after four times the usual silence, at most aft
   }
 }
 
-TEST_CASE("server watch: a longer silence counts at once and fades, one with a loss never counts") {
+TEST_CASE("server watch: a longer silence counts at once and fades") {
   Watched it;
   for (int i = 0; i < 10; ++i) it.exchange(Duration::from_ms(200));
   it.exchange(Duration::from_seconds(2));  // it was asked, and nothing was lost
   CHECK(it.asks_after().seconds() == doctest::Approx(8));
-  it.now = it.now + Duration::from_ms(20);
-  CHECK(it.watch.on_answer(0, it.watch.number(0), it.now));
-  it.watch.on_lost(0);
-  it.now = it.now + Duration::from_seconds(30);
-  it.watch.on_heard(0, it.now);
-  CHECK(it.asks_after().seconds() == doctest::Approx(8 * 0.9));
   for (int i = 0; i < 60; ++i) it.exchange(Duration::from_ms(200));
   CHECK(it.asks_after() < Duration::from_seconds(1));
 }
@@ -77,15 +72,112 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("server watch: where the round trip is known the first question comes within a second") {
+  Watched quick;
+  quick.watch.on_round_trip(0, Duration::from_ms(20));
+  CHECK(quick.asks_after() == kProbeLatest);
+  for (int i = 0; i < 10; ++i) quick.exchange(Duration::from_seconds(30));
+  CHECK(quick.asks_after() == kProbeLatest);
+  Watched slow;
+  slow.watch.on_round_trip(0, Duration::from_seconds(2));
+  CHECK(slow.asks_after() == Duration::from_seconds(6));  // overdue, as RFC 6298 has it
+  Watched slowest;
+  slowest.watch.on_round_trip(0, Duration::from_seconds(20));
+  CHECK(slowest.asks_after() == kMost);
+}
+
+// A worker whose exchange has lost something: it was asked, and answers within this time.
+struct Lossy : Watched {
+  explicit Lossy(Duration round_trip) {
+    asks_after();
+    now = now + round_trip;
+    answer();
+    watch.on_lost(0, now);
+  }
+  void answer() {
+    watch.on_heard(0, now);
+    CHECK(watch.on_answer(0, watch.number(0), now));
+  }
+  // How many questions there are until then. Each is answered after `round_trip`, if there is one.
+  int questions(Duration time, std::optional<Duration> round_trip = {}) {
+    int count = 0;
+    const Instant end = now + time;
+    for (Instant due = watch.due(0); due < end; due = watch.due(0)) {
+      now = due;
+      if (watch.poll(0, now) != Due::Probe) continue;
+      ++count;
+      if (!round_trip) continue;
+      now = now + *round_trip;
+      answer();
+    }
+    now = end;
+    return count;
+  }
+};
+
 TEST_CASE("server watch: after a loss the round trip of the question counts, at once") {
-  Watched it;
-  CHECK(it.asks_after() == kMost);
+  Lossy it(Duration::from_ms(300));
+  CHECK((it.watch.due(0) - it.now).seconds() == doctest::Approx(0.9));
   it.now = it.now + Duration::from_ms(300);
-  CHECK(it.watch.on_answer(0, it.watch.number(0), it.now));
-  it.watch.on_lost(0);
-  CHECK((it.watch.due(0) - it.now).seconds() == doctest::Approx(0.9));  // 1.2 s after the question
   it.watch.on_heard(0, it.now);
-  CHECK(it.asks_after().seconds() == doctest::Approx(1.2));  // in the next exchange, too
+  CHECK(it.asks_after().seconds() == doctest::Approx(0.9));  // in the next exchange, too
+  Lossy quick(Duration::from_ms(2));
+  CHECK(quick.watch.due(0) - quick.now == kProbeSoonestLossy);
+}
+
+TEST_CASE("server watch: on a lossy link the next question comes within a quarter of the silence") {
+  for (const bool answers : {true, false}) {
+    CAPTURE(answers);
+    Lossy it(Duration::from_ms(4));
+    const Duration trip = Duration::from_ms(4);
+    const auto ask = [&](double seconds) {
+      return it.questions(Duration::from_seconds(seconds),
+                          answers ? std::optional(trip) : std::nullopt);
+    };
+    // A second in which nothing comes has a handful of them, and a minute not many more.
+    const int first = ask(1);
+    CHECK(first >= 6);
+    CHECK(first <= 12);
+    const int rest = ask(59);
+    CHECK(rest >= 10);
+    CHECK(rest <= 22);
+    if (answers) continue;
+    it.watch.on_heard(0, it.now);  // the answer to the last one was only late
+    CHECK(it.watch.on_answer(0, it.watch.number(0), it.now));
+  }
+}
+
+TEST_CASE("server watch: on a lossy link a chunk that comes, or is sent again, is news") {
+  Lossy it(Duration::from_ms(4));
+  it.questions(Duration::from_seconds(20), Duration::from_ms(4));
+  CHECK(it.questions(Duration::from_seconds(5), Duration::from_ms(4)) <= 2);
+  SUBCASE("comes") {
+    it.watch.on_heard(0, it.now);
+    it.watch.on_more(0, it.now);
+    CHECK(it.questions(Duration::from_seconds(5), Duration::from_ms(4)) > 2);
+  }
+  SUBCASE("is sent again") {
+    it.watch.on_lost(0, it.now);
+    CHECK(it.watch.due(0) - it.now < Duration::from_ms(100));
+  }
+}
+
+TEST_CASE("server watch: a link is sound again after exchanges enough that lost nothing") {
+  Lossy it(Duration::from_ms(20));
+  for (std::uint32_t i = 0; i < kSoundAgain; ++i) {
+    CHECK(it.asks_after() < Duration::from_ms(100));
+    it.now = it.now + Duration::from_ms(200);
+    it.watch.on_heard(0, it.now);
+  }
+  CHECK(it.asks_after() >= kProbeSoonest);
+}
+
+TEST_CASE("server watch: a lossy link is no server that is away, until a second is over") {
+  Lossy it(Duration::from_ms(4));
+  CHECK(it.questions(Duration::from_ms(900)) > 2);
+  CHECK_FALSE(it.watch.is_away(0));
+  it.questions(Duration::from_seconds(1));
+  CHECK(it.watch.is_away(0));
 }
 
 TEST_CASE(
