@@ -164,6 +164,43 @@ void add_study(CLI::App* command, StudyOptions& options) {
   command->add_flag("--quiet", options.quiet, "No progress");
 }
 
+void add_what_if(CLI::App* command, WhatIf& options) {
+  whatif::Asked& asked = options.asked;
+  const auto several = [&](const char* flag, std::vector<std::string>& to, const char* help) {
+    separated_by_commas(command->add_option(flag, to, help));
+  };
+  command->add_option("FILE", options.file, "Cluster file (TOML)")->required();
+  command
+      ->add_option("--set", asked.set,
+                   "KEY=VALUE: a key of the file with another value; several, comma-separated, are "
+                   "one change")
+      ->allow_extra_args(false);
+  several("--sync", asked.sync, "Other sync models, comma-separated");
+  auto* add = command->add_option("--add", asked.add, "So many workers more")
+                  ->check(CLI::Range(1, 16000));
+  auto* like =
+      command->add_option("--like", asked.like, "With --add: the worker or group they are like");
+  add->needs(like);
+  like->needs(add);
+  several("--without", asked.without, "Workers or groups that are not there, each by itself");
+  several("--link", asked.links,
+          "NODE=LINK: a worker, group or servers on another link of the catalog");
+  several("--codec", asked.codecs, "Codecs of all that workers send and receive");
+  command->add_option("--base-sync", options.base_sync, "Sync model of the cluster as it is")
+      ->capture_default_str();
+  command->add_option("--target-loss", options.target_loss, "Target loss (default: the file's)")
+      ->check(kPositive);
+  command
+      ->add_option("--seeds", options.seeds,
+                   "Runs of each row (default: 5; 3 where all single changes are tried)")
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--threads", options.threads, "Runs at a time (0: one a core)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command->add_flag("--json", options.json, "JSON instead of the table");
+  command->add_flag("--quiet", options.quiet, "No progress");
+}
+
 void add_runs(CLI::App* command, RunsList& options) {
   command->add_option("DIR", options.directory, "Directory that holds them")->capture_default_str();
   command->add_flag("--json", options.json, "JSON instead of the table");
@@ -662,6 +699,8 @@ constexpr Command kCommands[] = {
     {"compare", "Compare sync models on a described cluster",
      with<CompareOptions, add_compare, compare>},
     {"study", "Run a grid of comparisons, resumable", with<StudyOptions, add_study, study>},
+    {"whatif", "Change one thing of a cluster: what it would bring, and what would help most",
+     with<WhatIf, add_what_if, what_if>},
     {"compare-runs", "Set runs side by side: medians, intervals, and a test of significance",
      with<CompareRuns, add_compare_runs, compare_runs>},
     {"report", "Write the report of a run directory again", with<ReportRun, add_report, report>},

@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 #include "cli/run_place.hpp"
+#include "cli/whatif/changes.hpp"
 #include "emulation/trace_makers.hpp"
 #include "nodes/nodes.hpp"
 #include "sync/factory.hpp"
@@ -55,6 +56,19 @@ struct StudyOptions {
 // Writes the files of a study directory again.
 [[nodiscard]] Result<void> report_study(const std::string& directory, bool json);
 int study(const StudyOptions& options, std::stop_token stop);
+
+// `rubato whatif`: one change of a cluster beside another, in virtual time.
+struct WhatIf {
+  std::string file;
+  whatif::Asked asked;  // nothing: every single change is tried, and they are ranked
+  std::string base_sync = sync::trained_model();
+  std::optional<double> target_loss;  // instead of the file's
+  std::optional<int> seeds;           // of each variant; empty: as many as suit the question
+  int threads = 0;                    // 0: one a core
+  bool json = false;
+  bool quiet = false;  // no progress
+};
+int what_if(const WhatIf& options, std::stop_token stop);
 
 // `rubato runs`: what runs there are in a directory.
 struct RunsList {

@@ -52,6 +52,13 @@ constexpr std::array kExamples{
   rubato study --merge out/heterogeneity/part-*-of-16 --out out/heterogeneity
       joins the shares; it says how many runs are missing
 )"},
+    Example{"whatif", R"(  rubato whatif {files}/clusters/edge-3.toml
+      tries every single change, and says which would help most
+  rubato whatif {files}/clusters/edge-3.toml --without slow --link pi=wifi-5 --codec int8
+      three changes, each by itself, beside the cluster as it is
+  rubato whatif {files}/clusters/edge-3.toml --add 4 --like pi-0 --base-sync {baseline}
+  rubato whatif {files}/clusters/edge-3.toml --set training.batch=64,training.learning_rate=0.1
+)"},
     Example{"compare-runs",
             R"(  rubato compare {files}/clusters/edge-3.toml --seeds 5 --out out/monday
   rubato compare {files}/clusters/edge-3-skewed.toml --seeds 5 --target-loss 0.45 --out out/tuesday

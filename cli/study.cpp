@@ -10,7 +10,6 @@
 #include <set>
 #include <thread>
 
-#include "base/checksum.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/shipped.hpp"
@@ -20,16 +19,13 @@
 #include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/run_data.hpp"
 #include "cluster/class_weights.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/data_facts.hpp"
 #include "cluster/file_kind.hpp"
 #include "cluster/model_start.hpp"
-#include "cluster/own_data.hpp"
-#include "emulation/loop_processes.hpp"
 #include "emulation/virtual_cluster.hpp"
-#include "nodes/loop_command.hpp"
-#include "nodes/loop_launcher.hpp"
 #include "report/findings.hpp"
 #include "report/host_info.hpp"
 #include "report/outputs.hpp"
@@ -46,17 +42,6 @@ namespace rubato::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Data that several clusters share.
-struct LoadedData {
-  train::DatasetOptions options;
-  std::uint64_t seed = 0;
-  train::DataSplit split;
-  std::uint64_t fingerprint = 0;
-  // Of an own model: the program that has data and model.
-  std::vector<std::string> words = {};
-  std::shared_ptr<emulation::LoopLauncher> loops = nullptr;
-};
 
 // One study on its way.
 struct Running {
@@ -158,47 +143,6 @@ Result<std::vector<Running>> open_studies(const StudyOptions& options,
   return studies;
 }
 
-// The program that brings the data, shared with those before it. Results are of its text.
-Result<const LoadedData*> program_of(const cluster::ClusterConfig& config,
-                                     std::vector<std::unique_ptr<LoadedData>>& loaded) {
-  RUBATO_ASSIGN(const auto words, nodes::loop_words(config));
-  const auto known = std::ranges::find(loaded, words, &LoadedData::words);
-  if (known != loaded.end()) return known->get();
-  std::string text = fmt::format("{}", fmt::join(words, " "));
-  if (!config.model.module.empty()) {
-    RUBATO_ASSIGN(text, read_file(config.model.module));
-  }
-  auto made = std::make_unique<LoadedData>();
-  made->fingerprint = checksum(std::as_bytes(std::span(text)));
-  made->words = words;
-  RUBATO_ASSIGN(made->loops, nodes::make_launcher(config));
-  loaded.push_back(std::move(made));
-  return loaded.back().get();
-}
-
-// The data of one cluster, shared with those before it; none where only the timing counts.
-Result<const LoadedData*> data_of(const cluster::ClusterConfig& config,
-                                  std::vector<std::unique_ptr<LoadedData>>& loaded) {
-  static const LoadedData kNone;
-  if (config.timing_only()) return &kNone;
-  if (config.own_model()) return program_of(config, loaded);
-  const auto known = std::ranges::find_if(loaded, [&](const auto& data) {
-    return !config.own_data() && data->options == config.dataset && data->seed == config.seed;
-  });
-  if (known != loaded.end()) return known->get();
-  RUBATO_ASSIGN(auto split, cluster::load_data(config));
-  for (const std::string& line : split.left_out) log_warning(line);
-  for (const std::string& hint : split.hints)  // of data that differ little: once
-    if (std::ranges::none_of(loaded, [&](const auto& data) {
-          return std::ranges::find(data->split.hints, hint) != data->split.hints.end();
-        }))
-      log_warning(hint);
-  const std::uint64_t print = report::fingerprint(split);
-  loaded.push_back(std::make_unique<LoadedData>(
-      LoadedData{config.dataset, config.seed, std::move(split), print}));
-  return loaded.back().get();
-}
-
 // Whether the cluster can be, and hold these data.
 Result<void> check_cluster(const cluster::ClusterConfig& config, const std::string& sync,
                            const train::DataSplit& data) {
@@ -218,12 +162,11 @@ Result<void> check_cluster(const cluster::ClusterConfig& config, const std::stri
 }
 
 // Loads what the studies train on, each kind once, and sees whether every cluster can hold it.
-Result<void> load_data(std::vector<Running>& studies,
-                       std::vector<std::unique_ptr<LoadedData>>& loaded) {
+Result<void> load_data(std::vector<Running>& studies, RunData& loaded) {
   for (Running& running : studies) {
     const report::StudyPlan& plan = running.results.plan;
     for (const report::Variant& variant : plan.variants) {
-      RUBATO_ASSIGN(const LoadedData* data, data_of(variant.config, loaded));
+      RUBATO_ASSIGN(const LoadedData* data, loaded.of(variant.config));
       running.data.push_back(data);
       if (variant.contender != 0) continue;  // contenders share data and model
       const auto possible =
@@ -408,7 +351,7 @@ Result<void> merge_checked(const StudyOptions& options) {
 
 Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
                      const std::stop_token& stop) {
-  std::vector<std::unique_ptr<LoadedData>> loaded;
+  RunData loaded;
   RUBATO_TRY(nodes::interruptible(process_stop(stop), [&] { return load_data(studies, loaded); }));
   const std::string build =
       fmt::format("{} {:016x}", report::version(), report::program_fingerprint());

@@ -632,7 +632,7 @@ double configured_heterogeneity(const ClusterConfig& config) {
 Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& file,
                                     const std::string& catalog_text,
                                     const std::vector<Setting>& settings,
-                                    const std::string& traces_at) {
+                                    const std::string& traces_at, const ClusterChange& change) {
   RUBATO_ASSIGN(const Catalog catalog, parse_catalog(catalog_text, kCatalogFile));
   RUBATO_ASSIGN(Config document, Config::parse(text, file));
   for (const Setting& setting : settings) RUBATO_TRY(document.set(setting));
@@ -670,10 +670,11 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   check_durability(root, config);
   check_precision(root.table("training"), config);
   scale_cluster(root, config);
-  derive_from_length(root, config);
   read_traces(root, traces_at.empty() ? fs::path(file).parent_path() : fs::path(traces_at), config);
   read_membership(root, config);
   read_boxes(root, config);
+  if (change) RUBATO_TRY(change(config));
+  derive_from_length(root, config);
   server::read_optimizer(root.table("optimizer"), config.worker_count(), config.optimizer);
   RUBATO_TRY(document.finish());
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -250,11 +251,15 @@ const WorkerGroup* find_untimed(const ClusterConfig& config);
 double configured_heterogeneity(const ClusterConfig& config);
 
 // `settings` replace values of the file. They are checked like keys of the file. `traces_at`: the
-// directory of traces with relative paths; empty: that of the file.
+// directory of traces with relative paths; empty: that of the file. `change`: changes the workers
+// and links that the file describes, before other values follow from them; may be empty. Requires:
+// the file can be read without it.
+using ClusterChange = std::function<Result<void>(ClusterConfig&)>;
 [[nodiscard]] Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& file,
                                                   const std::string& catalog_text,
                                                   const std::vector<Setting>& settings = {},
-                                                  const std::string& traces_at = {});
+                                                  const std::string& traces_at = {},
+                                                  const ClusterChange& change = {});
 
 // The path of each file of traces of each worker, then of the servers. `directory`: of those with
 // relative paths.

@@ -4,6 +4,7 @@
 #include <set>
 #include <thread>
 
+#include "report/study/cell_result.hpp"
 #include "report/study/runner.hpp"
 #include "report/study/study_progress.hpp"
 
