@@ -169,15 +169,18 @@ void add_what_if(CLI::App* command, WhatIf& options) {
   const auto several = [&](const char* flag, std::vector<std::string>& to, const char* help) {
     separated_by_commas(command->add_option(flag, to, help));
   };
-  command->add_option("FILE", options.file, "Cluster file (TOML)")->required();
+  command
+      ->add_option("FILE", options.file,
+                   "Cluster file (TOML), or a real run: its name (rubato runs) or directory")
+      ->required();
   command
       ->add_option("--set", asked.set,
                    "KEY=VALUE: a key of the file with another value; several, comma-separated, are "
                    "one change")
       ->allow_extra_args(false);
   several("--sync", asked.sync, "Other sync models, comma-separated");
-  auto* add = command->add_option("--add", asked.add, "So many workers more")
-                  ->check(CLI::Range(1, 16000));
+  auto* add =
+      command->add_option("--add", asked.add, "So many workers more")->check(CLI::Range(1, 16000));
   auto* like =
       command->add_option("--like", asked.like, "With --add: the worker or group they are like");
   add->needs(like);
@@ -186,8 +189,9 @@ void add_what_if(CLI::App* command, WhatIf& options) {
   several("--link", asked.links,
           "NODE=LINK: a worker, group or servers on another link of the catalog");
   several("--codec", asked.codecs, "Codecs of all that workers send and receive");
-  command->add_option("--base-sync", options.base_sync, "Sync model of the cluster as it is")
-      ->capture_default_str();
+  command->add_option("--base-sync", options.base_sync,
+                      fmt::format("Sync model of the cluster as it is (default: {}, or the run's)",
+                                  sync::trained_model()));
   command->add_option("--target-loss", options.target_loss, "Target loss (default: the file's)")
       ->check(kPositive);
   command
@@ -197,6 +201,41 @@ void add_what_if(CLI::App* command, WhatIf& options) {
   command->add_option("--threads", options.threads, "Runs at a time (0: one a core)")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  command->add_flag("--json", options.json, "JSON instead of the table");
+  command->add_flag("--quiet", options.quiet, "No progress");
+}
+
+void add_bounds(CLI::App* command, BoundsRun& options) {
+  command->add_option("FILE", options.file, "Cluster file (TOML)")->required();
+  separated_by_commas(command->add_option("--sync", options.sync,
+                                          fmt::format("Models, comma-separated (default: {})",
+                                                      fmt::join(sync::compared_models(), ","))));
+  command->add_option("--target-loss", options.target_loss, "Target loss (default: the file's)")
+      ->check(kPositive);
+  command->add_option("--seeds", options.seeds, "Runs of each model, and of each serial training")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--threads", options.threads, "Runs at a time (0: one a core)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command->add_flag("--json", options.json, "JSON instead of the table");
+  command->add_flag("--quiet", options.quiet, "No progress");
+}
+
+void add_replay(CLI::App* command, ReplayRun& options) {
+  command
+      ->add_option("RUN", options.run,
+                   "Real run: its name (rubato runs), or the directory of up, compare --real or "
+                   "scheduler")
+      ->required();
+  command->add_option("--seeds", options.seeds, "Runs in virtual time")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--threads", options.threads, "Runs at a time (0: one a core)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command->add_option("--fitted", options.fitted,
+                      "File for the fitted cluster (TOML); traces go beside it");
   command->add_flag("--json", options.json, "JSON instead of the table");
   command->add_flag("--quiet", options.quiet, "No progress");
 }
@@ -701,6 +740,10 @@ constexpr Command kCommands[] = {
     {"study", "Run a grid of comparisons, resumable", with<StudyOptions, add_study, study>},
     {"whatif", "Change one thing of a cluster: what it would bring, and what would help most",
      with<WhatIf, add_what_if, what_if>},
+    {"replay", "Run a real run again in virtual time, and set both side by side",
+     with<ReplayRun, add_replay, replay>},
+    {"bounds", "Show how near sync models come to what the cluster could do",
+     with<BoundsRun, add_bounds, bounds>},
     {"compare-runs", "Set runs side by side: medians, intervals, and a test of significance",
      with<CompareRuns, add_compare_runs, compare_runs>},
     {"report", "Write the report of a run directory again", with<ReportRun, add_report, report>},

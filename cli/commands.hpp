@@ -59,9 +59,9 @@ int study(const StudyOptions& options, std::stop_token stop);
 
 // `rubato whatif`: one change of a cluster beside another, in virtual time.
 struct WhatIf {
-  std::string file;
-  whatif::Asked asked;  // nothing: every single change is tried, and they are ranked
-  std::string base_sync = sync::trained_model();
+  std::string file;                   // a cluster file, or a real run: its directory or name
+  whatif::Asked asked;                // nothing: every single change is tried, and they are ranked
+  std::string base_sync;              // empty: that of the run, or sync::trained_model()
   std::optional<double> target_loss;  // instead of the file's
   std::optional<int> seeds;           // of each variant; empty: as many as suit the question
   int threads = 0;                    // 0: one a core
@@ -69,6 +69,29 @@ struct WhatIf {
   bool quiet = false;  // no progress
 };
 int what_if(const WhatIf& options, std::stop_token stop);
+
+// `rubato bounds`: how near sync models come to what the cluster could do.
+struct BoundsRun {
+  std::string file;
+  std::vector<std::string> sync;      // empty: those that are compared
+  std::optional<double> target_loss;  // instead of the file's
+  int seeds = 3;
+  int threads = 0;  // 0: one a core
+  bool json = false;
+  bool quiet = false;  // no progress
+};
+int bounds(const BoundsRun& options, std::stop_token stop);
+
+// `rubato replay`: a real run beside the same in virtual time.
+struct ReplayRun {
+  std::string run;  // a directory, or a run's name: cli/run_place.hpp
+  int seeds = 3;
+  int threads = 0;     // 0: one a core
+  std::string fitted;  // file for the cluster that was fitted; empty: none
+  bool json = false;
+  bool quiet = false;  // no progress
+};
+int replay(const ReplayRun& options, std::stop_token stop);
 
 // `rubato runs`: what runs there are in a directory.
 struct RunsList {

@@ -58,6 +58,19 @@ constexpr std::array kExamples{
       three changes, each by itself, beside the cluster as it is
   rubato whatif {files}/clusters/edge-3.toml --add 4 --like pi-0 --base-sync {baseline}
   rubato whatif {files}/clusters/edge-3.toml --set training.batch=64,training.learning_rate=0.1
+  rubato up {files}/clusters/edge-3.toml
+  rubato whatif latest --without slow
+      the cluster as it was measured in that run
+)"},
+    Example{"bounds", R"(  rubato bounds {files}/clusters/edge-3.toml
+      trains serially with several batches, then under {titles}; how near each comes to the bounds
+  rubato bounds {files}/clusters/edge-3.toml --sync {baseline},{trained} --target-loss 0.6
+)"},
+    Example{"replay", R"(  rubato up {files}/clusters/edge-3.toml --throttle
+  rubato replay latest
+      steps, commits, shares of time and the time to the target, measured and replayed
+  rubato replay latest --fitted measured.toml
+      the cluster as it was measured, for other commands
 )"},
     Example{"compare-runs",
             R"(  rubato compare {files}/clusters/edge-3.toml --seeds 5 --out out/monday

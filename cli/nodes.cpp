@@ -81,7 +81,7 @@ Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
                   stop);
 }
 
-int exit_code(const Result<void>& result) {
+int node_exit_code(const Result<void>& result) {
   if (result) return 0;
   if (log_quiet() && result.error().code == ErrorCode::Stopped) return kExitInterrupted;
   return report_error(result.error());
@@ -90,11 +90,11 @@ int exit_code(const Result<void>& result) {
 }  // namespace
 
 int run_scheduler(const SchedulerRun& run, std::stop_token stop) {
-  return exit_code(scheduler_checked(run, stop));
+  return node_exit_code(scheduler_checked(run, stop));
 }
 
 int run_server(const nodes::ServerRun& run, std::stop_token stop) {
-  return exit_code(nodes::run_server(run, process_stop(stop)));
+  return node_exit_code(nodes::run_server(run, process_stop(stop)));
 }
 
 int run_worker(nodes::WorkerRun run, std::stop_token stop) {
@@ -106,7 +106,7 @@ int run_worker(nodes::WorkerRun run, std::stop_token stop) {
     };
   const auto done = nodes::run_worker(run, process_stop(stop));
   shown.reset();
-  return exit_code(done);
+  return node_exit_code(done);
 }
 
 }  // namespace rubato::cli

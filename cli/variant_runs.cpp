@@ -16,17 +16,32 @@
 #include "report/findings.hpp"
 #include "report/study/runner.hpp"
 #include "report/study/study_progress.hpp"
+#include "scheduler/scheduler.hpp"
 
 namespace rubato::cli {
 namespace {
 
-Result<RunRecord> run_variant(const Variant& variant, std::uint64_t seed, const LoadedData& data,
-                              const std::stop_token& stop) {
+struct Computed {
+  RunRecord record;
+  std::vector<scheduler::RunSample> samples;
+  double cost_seconds = 0;
+};
+
+Result<Computed> run_variant(const Variant& variant, std::uint64_t seed, const LoadedData& data,
+                             const std::stop_token& stop) {
+  const Instant begin = steady_now();
+  Computed computed;
+  scheduler::RunSampler sampler;
   emulation::VirtualOptions options;
   options.sync = variant.sync;
   options.seed = seed;
   options.loops = data.loops;
   options.stop = stop;
+  options.watch = [&](const scheduler::Scheduler& scheduler, Instant now) {
+    if (!scheduler.started()) return;
+    for (auto& sample : sampler.poll((now - *scheduler.started()).seconds(), scheduler))
+      computed.samples.push_back(std::move(sample));
+  };
   auto record = emulation::run_virtual(variant.config, data.split, options);
   if (!record)
     return fail(record.error().code,
@@ -34,7 +49,9 @@ Result<RunRecord> run_variant(const Variant& variant, std::uint64_t seed, const 
   cluster::add_energy(variant.config, *record);
   record->findings =
       report::run_findings(variant.config, *record, {.outputs = cluster::outputs_of(data.split)});
-  return record;
+  computed.record = std::move(*record);
+  computed.cost_seconds = (steady_now() - begin).seconds();
+  return computed;
 }
 
 std::string variant_outcome(const RunRecord& record) {
@@ -69,18 +86,12 @@ Result<std::vector<std::vector<RunRecord>>> run_variants(const std::vector<Varia
   std::optional<report::StudyProgress> progress;
   if (!options.quiet) progress.emplace(stderr, numbers, 0, threads);
   std::vector<std::vector<RunRecord>> records(variants.size(), std::vector<RunRecord>(seeds));
-  struct Computed {
-    RunRecord record;
-    double cost_seconds = 0;
-  };
   RUBATO_TRY(report::run_jobs(
       count, threads, stop,
-      [&](std::size_t job, const std::stop_token& token) -> Result<Computed> {
+      [&](std::size_t job, const std::stop_token& token) {
         const Variant& variant = variants[variant_of(job)];
-        const Instant begin = steady_now();
-        RUBATO_ASSIGN(auto record, run_variant(variant, variant.config.seed + seed_of(job),
-                                               *loaded[variant_of(job)], token));
-        return Computed{std::move(record), (steady_now() - begin).seconds()};
+        return run_variant(variant, variant.config.seed + seed_of(job), *loaded[variant_of(job)],
+                           token);
       },
       [&](std::size_t job, Computed done) -> Result<void> {
         const Variant& variant = variants[variant_of(job)];
@@ -88,6 +99,8 @@ Result<std::vector<std::vector<RunRecord>>> run_variants(const std::vector<Varia
           progress->end_run(
               job, fmt::format("{} seed {}", variant.name, variant.config.seed + seed_of(job)),
               variant_outcome(done.record), done.cost_seconds);
+        if (options.on_samples)
+          options.on_samples(variant_of(job), seed_of(job), std::move(done.samples));
         records[variant_of(job)][seed_of(job)] = std::move(done.record);
         return {};
       }));

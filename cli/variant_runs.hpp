@@ -5,7 +5,9 @@
 // caller, who waits.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "base/run_record.hpp"
 #include "cli/run_data.hpp"
 #include "cluster/cluster_config.hpp"
+#include "scheduler/run_samples.hpp"
 
 namespace rubato::cli {
 
@@ -27,6 +30,9 @@ struct VariantOptions {
   int seeds = 1;
   int threads = 0;     // runs at a time; 0: one a core
   bool quiet = false;  // no progress
+  // Called with what the workers of a run did over time, by variant, then by seed from 0. May be
+  // empty.
+  std::function<void(std::size_t, std::size_t, std::vector<scheduler::RunSample>)> on_samples = {};
 };
 
 // The records by variant, then by seed, with their energy and what was found of them. Loads the

@@ -1,6 +1,9 @@
 // `rubato whatif`: a cluster with one thing changed, in virtual time, beside the cluster as it is.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/log.hpp"
@@ -8,7 +11,9 @@
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
+#include "cli/measured_run.hpp"
 #include "cli/run_data.hpp"
+#include "cli/run_place.hpp"
 #include "cli/variant_runs.hpp"
 #include "cli/whatif/changes.hpp"
 #include "cli/whatif/forecast.hpp"
@@ -29,6 +34,10 @@ bool any_asked(const whatif::Asked& asked) {
 bool has_target(const cluster::ClusterConfig& config) {
   const auto& stop = config.stop;
   return stop.target_loss || stop.target_accuracy || stop.class_targets.any();
+}
+
+Setting target_setting(double loss) {
+  return {"stop.target_loss", fmt::format("{}", loss)};
 }
 
 struct Variants {
@@ -63,16 +72,44 @@ void print_json(const whatif::Forecast& base, const std::vector<whatif::Forecast
   fmt::print("{}\n", all.dump(2, ' ', false, report::Json::error_handler_t::replace));
 }
 
-Result<void> whatif_checked(const WhatIf& options, const std::stop_token& stop) {
-  set_log_quiet(options.quiet);
-  whatif::Base base;
-  RUBATO_ASSIGN(base.source, cluster::read_cluster(options.file));
-  base.sync = options.base_sync;
-  if (options.target_loss)
-    base.settings.push_back({"stop.target_loss", fmt::format("{}", *options.target_loss)});
+// The cluster of a file.
+Result<whatif::Base> base_of_file(const WhatIf& options) {
   // Says what is wrong with the file itself, or that it is another kind of file.
   RUBATO_TRY(cluster::load_cluster(options.file));
+  whatif::Base base;
+  RUBATO_ASSIGN(base.source, cluster::read_cluster(options.file));
+  base.sync = options.base_sync.empty() ? sync::trained_model() : options.base_sync;
+  if (options.target_loss) base.settings.push_back(target_setting(*options.target_loss));
   RUBATO_TRY(whatif::read_base(base, "as it is"));
+  return base;
+}
+
+// The cluster that a real run was, fitted under its own model.
+Result<whatif::Base> base_of_run(const WhatIf& options, RunData& data,
+                                 const std::stop_token& stop) {
+  RUBATO_ASSIGN(auto runs, read_measured_runs(options.file));
+  const auto run = std::ranges::find_if(runs, [&](const MeasuredRun& each) {
+    return options.base_sync.empty() || each.record.sync == options.base_sync;
+  });
+  if (run == runs.end())
+    return fail(ErrorCode::BadInput, fmt::format("--base-sync {}: {} holds no such run",
+                                                 options.base_sync, options.file));
+  if (options.target_loss) run->settings.push_back(target_setting(*options.target_loss));
+  return fit_cluster(*run, options.threads, data, stop);
+}
+
+Result<whatif::Base> read_question(const WhatIf& options, RunData& data,
+                                   const std::stop_token& stop) {
+  std::error_code none;
+  if (std::filesystem::is_regular_file(options.file, none) || !find_run(options.file))
+    return base_of_file(options);
+  return base_of_run(options, data, stop);
+}
+
+Result<void> whatif_checked(const WhatIf& options, const std::stop_token& stop) {
+  set_log_quiet(options.quiet);
+  RunData data;
+  RUBATO_ASSIGN(const whatif::Base base, read_question(options, data, stop));
   const cluster::ClusterConfig& config = base.variant.config;
   const bool asked = any_asked(options.asked);
   const bool targeted = has_target(config);
@@ -85,7 +122,6 @@ Result<void> whatif_checked(const WhatIf& options, const std::stop_token& stop) 
                 asked ? whatif::asked_changes(base, options.asked)
                       : Result<std::vector<whatif::Change>>(whatif::single_changes(base)));
   RUBATO_ASSIGN(const auto variants, variants_of(base, changes, asked));
-  RunData data;
   const int seeds = options.seeds.value_or(asked ? kSeedsOfChanges : kSeedsOfRanking);
   RUBATO_ASSIGN(const auto records,
                 run_variants(variants.all,

@@ -21,6 +21,7 @@
 #include "nodes/endpoint.hpp"
 #include "nodes/local_runs.hpp"
 #include "nodes/resharding.hpp"
+#include "nodes/samples_file.hpp"
 #include "nodes/scheduler_state.hpp"
 #include "train/data/data_hints.hpp"
 #include "train/evaluate.hpp"
@@ -273,6 +274,7 @@ class Host {
     const scheduler::Scheduler& core = scheduler_->core();
     cluster::NodeLoop loop(*transport_, *scheduler_, trace());
     scheduler_->announce_waits(steady_now());
+    SamplesFile samples(config_, options_.out, state_->earlier() != nullptr);
     while (!core.over()) {
       if (stop.requested() && !scheduler_->stopped() && pauses(stop)) return paused();
       if (stop.requested()) scheduler_->stop(steady_now(), "interrupted");
@@ -292,8 +294,10 @@ class Host {
         else
           log_info(event->text);
       }
+      samples.poll(*scheduler_);
       if (options_.watch.on_turn) options_.watch.on_turn(*scheduler_);
     }
+    samples.poll(*scheduler_, true);
     loop.flush();  // the last Stop
     return {};
   }

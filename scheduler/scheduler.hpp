@@ -185,6 +185,9 @@ class Scheduler {
   const GoodCopies& copies() const { return copies_; }
   std::uint32_t setbacks() const { return setbacks_.count(); }
   std::uint64_t commits() const { return book_.commits(); }  // of all workers
+  // All that ever joined, by number, and the last totals of one of them.
+  const std::vector<Roster::Worker>& workers() const { return roster_.all(); }
+  const proto::Progress& progress(WorkerId worker) const { return book_.progress(worker); }
   // What the member at this address would say to leave. Nothing: no member is there.
   std::optional<proto::Message> farewell_of(proto::PeerId peer, std::string reason) const;
   // How long training may still take; empty: nobody can tell (scheduler/time_left.hpp).

@@ -1,6 +1,7 @@
 // `rubato whatif` as a user meets it.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tests/integration/process.hpp"
@@ -67,6 +68,74 @@ TEST_CASE("whatif: mistakes are one line") {
   CHECK(contains(what_if(place, {"--codec", "f32"}, 2), "all workers use f32 already"));
   CHECK(contains(what_if(place, {"--set", "training.batch=16"}, 2), "the cluster is so already"));
   CHECK(contains(what_if(place, {"--sync", "bsp", "--seeds", "1", "--quiet"}), "A commit"));
+}
+
+std::string output_of(const Workplace& place, const std::vector<std::string>& words, int code = 0) {
+  Process command(place, words);
+  const int ended = command.wait_for_end();
+  CAPTURE(command.err());
+  CHECK(ended == code);
+  return code == 0 ? command.out() : command.err();
+}
+
+TEST_CASE("replay: a real run beside itself in virtual time, and changes of it") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{.link = "latency_seconds = 0.002"}.text());
+  output_of(place, {"up", "quick.toml", "--sync", "bsp", "--throttle", "--unchecked", "--out", "up",
+                    "--quiet"});
+  const std::string measured = read_text(place.path("up/measured.csv"));
+  CHECK(contains(measured, "# cluster file: " + place.path("quick.toml").string()));
+  CHECK(count(measured, "\n") > 3);
+
+  const std::string out =
+      output_of(place, {"replay", "up", "--seeds", "1", "--fitted", "fitted.toml", "--quiet"});
+  CHECK(contains(out, "BSP, seed 1, "));
+  for (const char* word :
+       {"fast-0", "fast-1", "slow", "all", "Time to the target: measured ", "Explained worst: "})
+    CHECK(contains(out, word));
+  // The workers of a round of BSP make one step each; the run may end within a round.
+  const Json json =
+      Json::parse(output_of(place, {"replay", "up", "--seeds", "1", "--json", "--quiet"}));
+  const Json& workers = json.at(0).at("workers");
+  const auto steps = [&](const char* worker) {
+    return workers.at(worker).at("steps").at("replayed").get<double>();
+  };
+  CHECK(std::abs(steps("slow") - steps("fast-0")) <= 1);
+  CHECK(contains(output_of(place, {"compare", "fitted.toml", "--sync", "asp", "--quiet"}), "ASP"));
+  CHECK(contains(output_of(place, {"whatif", "up", "--without", "slow", "--seeds", "1", "--quiet"}),
+                 "as measured"));
+}
+
+TEST_CASE("replay: what was not measured is said in one line") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{}.text());
+  output_of(place, {"compare", "quick.toml", "--sync", "bsp", "--out", "virtual", "--quiet"});
+  CHECK(contains(output_of(place, {"replay", "virtual"}, 2),
+                 "virtual: was run in virtual time, so nothing was measured"));
+  CHECK(contains(output_of(place, {"replay", "nothing"}, 2), "nothing"));
+}
+
+TEST_CASE("bounds: three bounds, and each model's share of the linear one") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{}.text());
+  const Json all = Json::parse(output_of(
+      place, {"bounds", "quick.toml", "--sync", "bsp,asp", "--seeds", "1", "--json", "--quiet"}));
+  const double linear = all.at("linear_s");
+  CHECK(linear > 0);
+  CHECK(all.at("t_opt_s").get<double>() > 0);
+  REQUIRE(all.at("models").size() == 2);
+  for (const Json& model : all.at("models"))
+    CHECK(model.at("linear_share").get<double>() ==
+          doctest::Approx(linear / model.at("time_to_target_s").get<double>()));
+  // More samples an update never need more updates.
+  CHECK(all.at("serial").at(0).at("updates").get<double>() >=
+        all.at("serial").at(2).at("updates").get<double>());
+  const std::string out =
+      output_of(place, {"bounds", "quick.toml", "--sync", "bsp", "--seeds", "1", "--quiet"});
+  for (const char* word : {"Linear bound: ", "Hero: ", "T_opt: ", "Of linear bound"})
+    CHECK(contains(out, word));
+  place.write("endless.toml", QuickCluster{.stop = kEndless}.text());
+  CHECK(contains(output_of(place, {"bounds", "endless.toml"}, 2), "has no target"));
 }
 
 }  // namespace

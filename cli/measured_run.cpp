@@ -1,0 +1,125 @@
+#include "cli/measured_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include "base/file.hpp"
+#include "cli/run_place.hpp"
+#include "cli/whatif/fit.hpp"
+#include "nodes/samples_file.hpp"
+#include "report/run_directory.hpp"
+
+namespace rubato::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Links are fitted so often at most, and until a round trip is so near.
+constexpr int kLinkFits = 4;
+constexpr double kRoundTripOff = 0.01;
+
+// Where the samples of a run lie: of `up` and `scheduler` in its directory, of `compare --real` in
+// one below it.
+fs::path samples_path(const std::string& directory, const RunRecord& run) {
+  const fs::path below =
+      fs::path(directory) / fmt::format("{}-{}", run.sync, run.seed) / nodes::kSamplesFile;
+  std::error_code none;
+  return fs::exists(below, none) ? below : fs::path(directory) / nodes::kSamplesFile;
+}
+
+Result<MeasuredRun> read_one(const std::string& directory, const report::Comparison& comparison,
+                             const RunRecord& record) {
+  MeasuredRun run;
+  run.record = record;
+  const std::string path = samples_path(directory, record).string();
+  const auto text = read_file(path);
+  if (!text)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: has no {}, which runs before version 0.2.0 did not write",
+                            directory, nodes::kSamplesFile));
+  RUBATO_ASSIGN(auto file, scheduler::parse_samples(*text, path));
+  run.samples = std::move(file.samples);
+  if (run.samples.empty())
+    return fail(ErrorCode::BadInput, fmt::format("{}: holds no samples; nobody trained", path));
+  RUBATO_ASSIGN(run.source, cluster::read_cluster(directory + "/cluster.toml"));
+  for (const std::string& note : file.notes)
+    if (note.starts_with(nodes::kClusterFileNote))
+      run.source.file = note.substr(std::string_view(nodes::kClusterFileNote).size());
+  run.settings.push_back({"seed", fmt::to_string(record.seed)});
+  if (comparison.target_loss)
+    run.settings.push_back({"stop.target_loss", fmt::format("{}", *comparison.target_loss)});
+  return run;
+}
+
+bool near(const std::vector<whatif::WorkerFit>& measured,
+          const std::vector<whatif::WorkerFit>& replayed) {
+  return std::ranges::all_of(measured, [&](const whatif::WorkerFit& real) {
+    const auto played = std::ranges::find(replayed, real.worker, &whatif::WorkerFit::worker);
+    return played == replayed.end() ||
+           std::abs(played->round_trip - real.round_trip) <= kRoundTripOff * real.round_trip;
+  });
+}
+
+}  // namespace
+
+Result<std::vector<MeasuredRun>> read_measured_runs(const std::string& run) {
+  RUBATO_ASSIGN(const std::string directory, find_run(run));
+  RUBATO_ASSIGN(const report::Comparison comparison, report::read_run_directory(directory));
+  if (comparison.virtual_time)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: was run in virtual time, so nothing was measured; name a run of "
+                            "rubato up, compare --real or scheduler",
+                            directory));
+  std::vector<MeasuredRun> runs;
+  for (const RunRecord& record : comparison.runs) {
+    RUBATO_ASSIGN(MeasuredRun one, read_one(directory, comparison, record));
+    runs.push_back(std::move(one));
+  }
+  if (runs.empty())
+    return fail(ErrorCode::BadInput, fmt::format("{}: no run has ended there", directory));
+  return runs;
+}
+
+Variant as_long(const whatif::Base& base, double seconds) {
+  Variant variant = base.variant;
+  cluster::StopConfig& stop = variant.config.stop;
+  stop.target_loss.reset();
+  stop.target_accuracy.reset();
+  stop.class_targets = {};
+  stop.max_steps.reset();
+  stop.max_seconds = seconds;
+  return variant;
+}
+
+Result<whatif::Base> fit_cluster(const MeasuredRun& run, int threads, RunData& data,
+                                 const std::stop_token& stop) {
+  const auto measured = whatif::fit_workers(run.samples);
+  whatif::LinkFit links;
+  whatif::Base base;
+  base.source = run.source;
+  base.settings = run.settings;
+  base.sync = run.record.sync;
+  for (int i = 0;; ++i) {
+    base.fitted = [measured, links, record = run.record](cluster::ClusterConfig& config) {
+      return whatif::apply_fit(config, measured, links, record);
+    };
+    RUBATO_TRY(whatif::read_base(base, "as measured"));
+    if (i == kLinkFits) return base;
+    std::vector<scheduler::RunSample> samples;
+    RUBATO_TRY(run_variants(
+        {as_long(base, run.record.seconds)},
+        {.threads = threads,
+         .quiet = true,
+         .on_samples = [&](std::size_t, std::size_t, auto its) { samples = std::move(its); }},
+        data, stop));
+    const auto replayed = whatif::fit_workers(samples);
+    if (near(measured, replayed)) return base;
+    links = whatif::fit_links(links, measured, replayed);
+  }
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,54 @@
+// cli/whatif/fit.hpp - from a real run to a cluster that does the same in virtual time: step times
+// of each worker as a distribution where they scatter or a trace where they drift, who came and
+// went, and how long a commit's round trip takes. Pure. Units: seconds since training started.
+// Errors: BadInput, one line. Threads: any.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/run_record.hpp"
+#include "cluster/cluster_config.hpp"
+#include "cluster/value_trace.hpp"
+#include "scheduler/run_samples.hpp"
+
+namespace rubato::cli::whatif {
+
+struct WorkerFit {
+  std::string worker;
+  std::uint64_t steps = 0;
+  std::uint64_t commits = 0;
+  double step_seconds = 0;  // mean
+  double jitter = 0;        // of a step, as a fraction of the mean; 0 with `speed`
+  // Where step times drift: a step takes 1 / speed of the mean. Else empty.
+  std::vector<cluster::TracePoint> speed = {};
+  double round_trip = 0;  // of a commit, mean; 0: it made none
+};
+
+// Of every worker that made a step, in the order in which they first appear.
+// A sample has a mean over some steps. Times scatter if these means differ as means of independent
+// steps do; then a step's deviation is sqrt(n) times that of a mean of n. They drift if
+// neighbouring samples resemble each other: their correlation is above three standard errors of
+// chance.
+std::vector<WorkerFit> fit_workers(const std::vector<scheduler::RunSample>& samples);
+
+// What a fit makes of the links.
+struct LinkFit {
+  bool unshaped = false;                            // the links of the file had no effect
+  std::map<std::string, double> more_latency = {};  // one way, by worker; below 0: less
+};
+// `links`, with which `replayed` ran, and what is still missing to `measured`. Links are found to
+// have had no effect where most round trips are less than half of what they ask.
+LinkFit fit_links(const LinkFit& links, const std::vector<WorkerFit>& measured,
+                  const std::vector<WorkerFit>& replayed);
+
+// The cluster file's cluster becomes the one that was measured: devices, links, and who came, left
+// and was lost. A worker of the file that never joined is removed.
+[[nodiscard]] Result<void> apply_fit(cluster::ClusterConfig& config,
+                                     const std::vector<WorkerFit>& workers, const LinkFit& links,
+                                     const RunRecord& record);
+
+}  // namespace rubato::cli::whatif

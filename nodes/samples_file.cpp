@@ -1,0 +1,47 @@
+#include "nodes/samples_file.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "base/file.hpp"
+#include "base/log.hpp"
+#include "base/time.hpp"
+
+namespace rubato::nodes {
+
+void SamplesFile::begin() {
+  const std::string path = fmt::format("{}/{}", directory_, kSamplesFile);
+  file_.reset(std::fopen(path.c_str(), goes_on_ ? "a" : "w"));
+  if (!file_) return write({});
+  if (!goes_on_) write(scheduler::samples_header({kClusterFileNote + absolute_path(config_.file)}));
+}
+
+void SamplesFile::write(const std::string& text) {
+  const bool written =
+      file_ && std::fputs(text.c_str(), file_.get()) >= 0 && std::fflush(file_.get()) == 0;
+  if (written) return;
+  log_warning(fmt::format("{}/{}: {}; this run cannot be replayed", directory_, kSamplesFile,
+                          std::system_category().message(errno)));
+  directory_.clear();
+  file_.reset();
+}
+
+void SamplesFile::poll(const scheduler::DurableScheduler& scheduler, bool last) {
+  const auto started = scheduler.started();
+  if (!started || directory_.empty()) return;
+  const double seconds = (steady_now() - *started).seconds();
+  const auto samples = sampler_.poll(seconds, scheduler.core(), last);
+  if (!file_) {
+    begin();
+    // What was done in the earlier process is in the file.
+    if (goes_on_) return;
+  }
+  if (samples.empty() || !file_) return;
+  std::string text;
+  for (const scheduler::RunSample& sample : samples) text += scheduler::sample_line(sample);
+  write(text);
+}
+
+}  // namespace rubato::nodes
