@@ -58,6 +58,9 @@ struct WorkerRecord {  // one life of a worker: who comes back has another, by t
   double held_out_loss = 0;
   double held_out_accuracy = 0;
   RefusedByReason refused = {};  // of a real run; the most that one server has refused
+  // Of `commits`: those that its sync model did not use, and the samples of their steps.
+  std::uint64_t dropped_commits = 0;
+  std::uint64_t dropped_samples = 0;
   // Of its last steps, on the samples that it trains on; empty: it told of none.
   std::optional<double> training_loss = {};
   std::optional<double> joules = {};  // empty: what its device draws is unknown
@@ -99,6 +102,9 @@ struct RunRecord {
   // In a real run those of all workers, else those of all shards.
   std::optional<std::uint64_t> refused_commits;
   RefusedByReason refused = {};
+  // Of all workers: as in WorkerRecord.
+  std::uint64_t dropped_commits = 0;
+  std::uint64_t dropped_samples = 0;
   std::uint32_t setbacks = 0;  // so often all shards went back to their last good copy
   std::vector<WorkerRecord> workers;
   std::vector<EvaluationRecord> evaluations;

@@ -128,6 +128,8 @@ std::string table_of(const Json& all) {
     std::vector<std::vector<std::string>> columns{
         {"Worker"},  {"State"}, {"Steps"}, {"Steps/s"}, {"Commits"},    {"Commits/s"}, {"Order"},
         {"Waiting"}, {"Comm."}, {"Up/s"},  {"Down/s"},  {"Last heard"}, {"Loss"}};
+    const bool dropped = report::number_of(all, "dropped_commits") > 0;
+    if (dropped) columns.insert(columns.end(), {{"Dropped"}, {"Samples"}});
     for (const Json& worker : workers) {
       std::size_t i = 0;
       for (auto& cell :
@@ -145,6 +147,9 @@ std::string table_of(const Json& all) {
             report::has_number(worker, "loss") ? loss_text(report::number_of(worker, "loss"))
                                                : std::string("-")})
         columns[i++].push_back(cell);
+      if (!dropped) continue;
+      columns[i++].push_back(count_text(report::number_of(worker, "dropped_commits")));
+      columns[i].push_back(count_text(report::number_of(worker, "dropped_samples")));
     }
     text += fmt::format("\n{}\n", report::aligned(columns, width));
   }

@@ -370,6 +370,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
                                                 const WorkerProfile& profile,
                                                 std::shared_ptr<worker::Residual> residual) {
   worker::WorkerOptions options;
+  options.batch = static_cast<std::uint32_t>(config.training.batch);
   options.settings = plan.settings;
   options.left_out = plan.left_out;
   options.cluster = plan.cluster;

@@ -122,7 +122,7 @@ auto write(Builder& b, const Commit& m) {
 auto write(Builder& b, const Parameters& m) {
   return wire::CreateParameters(b, m.sequence, m.version, m.offset, m.count, m.total, m.held.ns,
                                 m.refused, static_cast<wire::PayloadCodec>(m.codec), m.noted,
-                                m.restores, m.round, m.averaged);
+                                m.restores, m.round, m.averaged, m.dropped);
 }
 auto write(Builder& b, const Probe& m) {
   return wire::CreateProbe(b, m.sequence, m.number);
@@ -135,7 +135,7 @@ auto write(Builder& b, const Progress& m) {
   return wire::CreateProgress(b, m.steps, m.commits, m.step_time.ns, m.overhead.ns, m.loss,
                               m.loss_samples, m.compute.ns, m.wait.ns, m.communicate.ns, m.bytes_up,
                               m.bytes_down, m.batch, m.alignment.own, m.alignment.during,
-                              m.alignment.before, m.late.ns);
+                              m.alignment.before, m.late.ns, m.dropped_commits, m.dropped_samples);
 }
 auto write(Builder& b, const Heartbeat& m) {
   std::vector<wire::Standing> standings;
@@ -373,7 +373,7 @@ Result<void> read(const wire::Parameters& t, Body& body) {
   if (t.codec() > wire::PayloadCodec::MAX) return unknown_codec("Parameters.codec", t.codec());
   body.emplace<Parameters>(t.sequence(), t.version(), t.offset(), t.count(), t.total(),
                            Duration{t.held_ns()}, t.refused(), static_cast<PayloadCodec>(t.codec()),
-                           t.noted(), t.restores(), t.round(), t.averaged());
+                           t.noted(), t.restores(), t.round(), t.averaged(), t.dropped());
   return {};
 }
 // Sequence and offsets of chunks that are missing.
@@ -407,7 +407,7 @@ Result<Body> read(const wire::Progress& t) {
   for (const double cosine : {t.align_own(), t.align_during(), t.align_before()})
     if (!sync::is_cosine(cosine)) return corrupt("Progress: {} is no cosine", cosine);
   RUBATO_TRY(check_numbers("Progress", t.steps(), t.commits(), t.loss_samples(), t.bytes_up(),
-                           t.bytes_down()));
+                           t.bytes_down(), t.dropped_commits(), t.dropped_samples()));
   Progress m;
   m.steps = t.steps();
   m.commits = t.commits();
@@ -423,6 +423,8 @@ Result<Body> read(const wire::Progress& t) {
   m.bytes_up = t.bytes_up();
   m.bytes_down = t.bytes_down();
   m.late = {t.late_ns()};
+  m.dropped_commits = t.dropped_commits();
+  m.dropped_samples = t.dropped_samples();
   return m;
 }
 

@@ -59,7 +59,10 @@ struct InWords {
   }
   std::string operator()(const Parameters& m) const {
     return fmt::format(" seq={} version={} offset={} count={} held={}{}{}", m.sequence, m.version,
-                       m.offset, m.count, m.held.seconds(), m.refused ? " refused" : "",
+                       m.offset, m.count, m.held.seconds(),
+                       m.refused   ? " refused"
+                       : m.dropped ? " dropped"
+                                   : "",
                        in_codec(m.codec));
   }
   std::string operator()(const Probe& m) const {

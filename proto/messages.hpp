@@ -276,6 +276,7 @@ struct Parameters {
   std::uint32_t restores = 0;  // so often the shards have gone back to kept parameters
   std::uint64_t round = 0;     // of a pull: the round that is open (sync::Gate::round)
   std::uint64_t averaged = 0;  // of a difference: as Commit::averaged; parameters: 0
+  bool dropped = false;        // the sync model did not use the commit, and it was not refused
 };
 
 // Int8, TopK and RandomK travel downwards as differences only.
@@ -317,6 +318,10 @@ struct Progress : sync::WorkerProgress {
   std::uint64_t bytes_down = 0;
   Duration
       late;  // how much longer than on the device that they stand for steps took, part of compute
+  // Of `commits`: those that a shard dropped as its sync model says, and the samples of their
+  // steps.
+  std::uint64_t dropped_commits = 0;
+  std::uint64_t dropped_samples = 0;
 };
 
 // How a member stands at a shard: others wait for it, or its commits are refused.

@@ -66,6 +66,7 @@ ModelSummary summarize_model(const Comparison& comparison, std::vector<std::size
   summary.seconds = median_of([](const RunRecord& run) { return run.seconds; });
   summary.steps = median_of([](const RunRecord& run) { return run.steps; });
   summary.commits = median_of([](const RunRecord& run) { return run.commits; });
+  summary.dropped_commits = median_of([](const RunRecord& run) { return run.dropped_commits; });
   summary.bytes_up = median_of([](const RunRecord& run) { return run.bytes_up; });
   summary.bytes_down = median_of([](const RunRecord& run) { return run.bytes_down; });
   summary.measured =

@@ -63,6 +63,7 @@ struct ModelSummary {
   double seconds = 0;            // median, as all below up to the shares
   double steps = 0;
   double commits = 0;
+  double dropped_commits = 0;  // of `commits`
   double bytes_up = 0;
   double bytes_down = 0;
   bool measured = false;  // all runs have a loss and an accuracy; else the next two mean nothing

@@ -57,6 +57,8 @@ Json workers_json(const std::vector<WorkerRecord>& workers) {
                     {"joined", chart_number(worker.joined_seconds)},
                     {"left", chart_number(worker.left_seconds)},
                     {"refused", refused_words(worker.refused)},
+                    {"dropped_commits", worker.dropped_commits},
+                    {"dropped_samples", worker.dropped_samples},
                     {"joules", chart_number(worker.joules)},
                     {"held_out", held_out_json(worker)}});
   }
@@ -86,6 +88,8 @@ Json page_run(const RunRecord& run, std::size_t model, bool typical) {
       {"commits", run.commits},
       {"refused_commits", run.refused_commits ? Json(*run.refused_commits) : Json(nullptr)},
       {"refused", refused_words(run.refused)},
+      {"dropped_commits", run.dropped_commits},
+      {"dropped_samples", run.dropped_samples},
       {"measured", run.measured()},
       {"diverged", run.found(finding::kDiverged)},
       {"final_loss", run.measured() ? chart_number(run.final_loss) : Json(nullptr)},

@@ -16,6 +16,13 @@ Json refused_json(const RefusedByReason& refused) {
   return json;
 }
 
+// What a sync model did not use, of a worker or a run.
+template <class Record>
+void add_dropped(Json& json, const Record& record) {
+  if (record.dropped_commits > 0)
+    json["dropped"] = {{"commits", record.dropped_commits}, {"samples", record.dropped_samples}};
+}
+
 // Of all workers; empty: what one of them draws is unknown.
 std::optional<double> joules_of(const RunRecord& run) {
   double sum = 0;
@@ -42,6 +49,7 @@ Json worker_json(const WorkerRecord& worker, const Figure& figure) {
     json["fate"] = worker.fate;
   }
   if (worker.refused != RefusedByReason{}) json["refused"] = refused_json(worker.refused);
+  add_dropped(json, worker);
   if (worker.held_out_samples > 0)
     json["held_out"] = {{"samples", worker.held_out_samples},
                         {"loss", worker.held_out_loss},
@@ -77,6 +85,7 @@ Json run_json(const Comparison& comparison, const RunRecord& run) {
   json["heterogeneity"] = run.heterogeneity;
   json["workers"] = std::move(workers);
   if (run.refused != RefusedByReason{}) json["refused"] = refused_json(run.refused);
+  add_dropped(json, run);
   if (run.setbacks > 0) json["setbacks"] = run.setbacks;
   if (const auto joules = joules_of(run)) json["joules"] = *joules;
   json["findings"] = findings_json(run.findings);

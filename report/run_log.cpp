@@ -29,6 +29,19 @@ EvaluationRecord parse_evaluation(const Json& json) {
   return e;
 }
 
+// Of a worker or a run; nothing where nothing was dropped.
+template <class Record>
+void log_dropped(Json& json, const Record& r) {
+  if (r.dropped_commits > 0) json["dropped"] = {r.dropped_commits, r.dropped_samples};
+}
+
+template <class Record>
+void parse_dropped(const Json& json, Record& r) {
+  if (!json.contains("dropped")) return;
+  r.dropped_commits = json.at("dropped").at(0);
+  r.dropped_samples = json.at("dropped").at(1);
+}
+
 Json worker_json(const WorkerRecord& w) {
   Json json = {{"event", "worker"},
                {"id", w.id},
@@ -43,6 +56,7 @@ Json worker_json(const WorkerRecord& w) {
                {"left_s", optional_json(w.left_seconds)},
                {"held_out", {w.held_out_samples, w.held_out_loss, w.held_out_accuracy}},
                {"refused", w.refused}};
+  log_dropped(json, w);
   if (w.joules) json["joules"] = *w.joules;
   if (w.late_seconds > 0) json["late_s"] = w.late_seconds;
   if (w.left_out > 0) json["left_out"] = w.left_out;
@@ -71,6 +85,7 @@ WorkerRecord parse_worker(const Json& json) {
   if (json.contains("left_out")) w.left_out = json.at("left_out");
   if (json.contains("training_loss")) w.training_loss = number_or_nan(json.at("training_loss"));
   w.refused = json.at("refused");
+  parse_dropped(json, w);
   return w;
 }
 
@@ -84,6 +99,7 @@ Json end_json(const RunRecord& r) {
                {"refused", r.refused},
                {"setbacks", r.setbacks},
                {"findings", findings_json(r.findings)}});
+  log_dropped(json, r);
   return json;
 }
 
@@ -96,6 +112,7 @@ void parse_end(const Json& json, RunRecord& r) {
   if (const Json& refused = json.at("refused_commits"); !refused.is_null())
     r.refused_commits = refused.get<std::uint64_t>();
   r.refused = json.at("refused");
+  parse_dropped(json, r);
   r.setbacks = json.at("setbacks");
   if (!json.contains("findings")) return;  // of an earlier version
   for (const Json& found : json.at("findings"))

@@ -63,6 +63,9 @@ std::string run_line(const Json& all) {
                       count_of(number_of(all, "commits"), "commit"));
   if (number_of(all, "refused_commits") > 0)
     line += fmt::format(" ({} refused)", count_text(number_of(all, "refused_commits")));
+  if (number_of(all, "dropped_commits") > 0)
+    line += fmt::format(" ({} with {} dropped)", count_text(number_of(all, "dropped_commits")),
+                        count_of(number_of(all, "dropped_samples"), "sample"));
   if (has_number(all, "loss")) line += ", loss " + loss_text(number_of(all, "loss"));
   if (has_number(all, "first_loss") && number_of(all, "loss") > number_of(all, "first_loss"))
     line += fmt::format(" (at the start {})", loss_text(number_of(all, "first_loss")));

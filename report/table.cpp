@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <ranges>
 #include <set>
 #include <string_view>
 
@@ -35,7 +36,8 @@ std::string loss_cell(const ModelSummary& summary) {
   return diverged ? "diverged" : loss_text(summary.final_loss);
 }
 
-std::vector<Column> columns(bool has_target, bool has_loss, const Figure& figure) {
+std::vector<Column> columns(bool has_target, bool has_dropped, bool has_loss,
+                            const Figure& figure) {
   using S = ModelSummary;
   std::vector<Column> columns{{"Model", [](const S& s) { return s.title; }}};
   if (has_target) {
@@ -55,6 +57,8 @@ std::vector<Column> columns(bool has_target, bool has_loss, const Figure& figure
       {"Down", [](const S& s) { return bytes_text(s.bytes_down); }},
   };
   columns.insert(columns.end(), figures.begin(), figures.end());
+  if (has_dropped)
+    columns.push_back({"Dropped", [](const S& s) { return count_text(s.dropped_commits); }});
   if (!has_loss) return columns;
   columns.push_back({"Loss", loss_cell});
   columns.push_back({figure.title, [figure](const S& s) {
@@ -64,6 +68,8 @@ std::vector<Column> columns(bool has_target, bool has_loss, const Figure& figure
                      }});
   return columns;
 }
+
+constexpr std::size_t kNamesMax = 8;  // workers that a line names
 
 // A worker that came back has a record for each of its lives.
 std::size_t worker_count(const RunRecord& run) {
@@ -102,6 +108,24 @@ std::string worst_worker(const Comparison& comparison) {
   };
   return fmt::format("On their own held-out samples: worst {}, best {}.\n",
                      figures(workers.front()), figures(workers.back()));
+}
+
+// What a model dropped of its typical run, and the workers of which it used nothing. Empty: it used
+// all commits.
+std::string dropped_line(const ModelSummary& summary, const RunRecord& run) {
+  if (run.dropped_commits == 0) return {};
+  std::vector<std::string> unused;
+  for (const WorkerRecord& worker : run.workers)
+    if (worker.commits > 0 && worker.dropped_commits == worker.commits) unused.push_back(worker.id);
+  std::string text =
+      fmt::format("{} dropped {} of {} with {}", summary.title,
+                  count_text(static_cast<double>(run.dropped_commits)),
+                  counted(run.commits, "commit"), counted(run.dropped_samples, "sample"));
+  if (!unused.empty())
+    text += fmt::format(
+        ", all of {}{}", fmt::join(unused | std::views::take(kNamesMax), ", "),
+        unused.size() > kNamesMax ? fmt::format(" and {} more", unused.size() - kNamesMax) : "");
+  return text + ".\n";
 }
 
 std::string warnings(const Comparison& comparison) {
@@ -214,12 +238,18 @@ std::string comparison_table(const Comparison& comparison,
   const bool has_target = comparison.has_target();
   const bool has_loss = std::ranges::any_of(summaries, &ModelSummary::measured);
   std::vector<std::vector<std::string>> cells;
-  for (const Column& column : columns(has_target, has_loss, figure_of(comparison.task))) {
+  const bool has_dropped =
+      std::ranges::any_of(summaries, [](const ModelSummary& s) { return s.dropped_commits > 0; });
+  for (const Column& column :
+       columns(has_target, has_dropped, has_loss, figure_of(comparison.task))) {
     cells.push_back({column.header});
     for (const ModelSummary& summary : summaries) cells.back().push_back(column.cell(summary));
   }
+  std::string dropped;
+  for (const ModelSummary& summary : summaries)
+    dropped += dropped_line(summary, comparison.runs[summary.typical_run]);
   const std::string end = fmt::format(
-      "{}\n{}{}{}{}", headline(comparison, summaries), worst_worker(comparison),
+      "{}\n{}{}{}{}{}", headline(comparison, summaries), dropped, worst_worker(comparison),
       comparison.note.empty() ? "" : comparison.note + "\n",
       comparison.partial.empty() ? "" : comparison.partial + "\n", warnings(comparison));
   return fmt::format("{}\n\n{}\n\n{}", wrapped(caption(comparison, summaries), width),

@@ -44,6 +44,9 @@ bool RunBook::is_possible(WorkerId worker, const proto::Progress& progress,
   const proto::Progress& before = progress_[worker.value];
   const double most = kStepsAtOnceMax + kStepsPerSecondMax * member_for.seconds();
   return progress.steps >= before.steps && progress.commits >= before.commits &&
+         progress.dropped_commits >= before.dropped_commits &&
+         progress.dropped_samples >= before.dropped_samples &&
+         progress.dropped_commits <= progress.commits &&
          static_cast<double>(std::max(progress.steps, progress.commits)) <= most;
 }
 
@@ -144,6 +147,10 @@ RunRecord RunBook::record(const Roster& roster, const Run& run, const LossMerge&
     row.number = id.value;
     row.training_loss = told.loss;
     row.left_out = worker.left_out;
+    row.dropped_commits = p.dropped_commits;
+    row.dropped_samples = p.dropped_samples;
+    record.dropped_commits = proto::sum_of(record.dropped_commits, p.dropped_commits);
+    record.dropped_samples = proto::sum_of(record.dropped_samples, p.dropped_samples);
     row.refused = exclusion.refused(id);
     for (std::size_t i = 0; i < row.refused.size(); ++i)
       record.refused[i] = proto::sum_of(record.refused[i], row.refused[i]);

@@ -136,7 +136,9 @@ Words words_of(const proto::Progress& p) {
           ns(p.communicate),
           p.bytes_up,
           p.bytes_down,
-          ns(p.late)};
+          ns(p.late),
+          p.dropped_commits,
+          p.dropped_samples};
 }
 
 proto::Progress progress_of(const Words& words) {
@@ -157,6 +159,8 @@ proto::Progress progress_of(const Words& words) {
   p.bytes_up = words[13];
   p.bytes_down = words[14];
   p.late = span(15);
+  p.dropped_commits = words[16];
+  p.dropped_samples = words[17];
   return p;
 }
 

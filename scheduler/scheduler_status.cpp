@@ -53,11 +53,16 @@ std::string Scheduler::status(Instant now) const {
   all["seconds_left"] = number(seconds_left(now));
   all["steps"] = steps();
   all["commits"] = commits();
-  std::uint64_t refused = 0;
-  for (WorkerId id; roster_.knows(id); ++id.value)
+  std::uint64_t refused = 0, dropped_commits = 0, dropped_samples = 0;
+  for (WorkerId id; roster_.knows(id); ++id.value) {
     for (const std::uint64_t count : exclusion_.refused(id))
       refused = proto::sum_of(refused, count);
+    dropped_commits = proto::sum_of(dropped_commits, book_.progress(id).dropped_commits);
+    dropped_samples = proto::sum_of(dropped_samples, book_.progress(id).dropped_samples);
+  }
   all["refused_commits"] = refused;
+  all["dropped_commits"] = dropped_commits;
+  all["dropped_samples"] = dropped_samples;
   all["task"] = options_.task == Task::Classification ? "classification" : "regression";
   all["loss"] = measured ? number(smoothed_loss()) : Json();
   all["first_loss"] = measured ? number(book_.evaluations().front().loss) : Json();
@@ -100,6 +105,8 @@ std::string Scheduler::status(Instant now) const {
                                                        : "joined"},
              {"steps", p.steps},
              {"commits", p.commits},
+             {"dropped_commits", p.dropped_commits},
+             {"dropped_samples", p.dropped_samples},
              {"steps_per_second", pace.steps},
              {"commits_per_second", pace.commits},
              {"compute_seconds", p.compute.seconds()},

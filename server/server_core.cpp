@@ -621,7 +621,7 @@ void ServerCore::take_seed(Instant now, PeerId from, MemberState& member, const 
   member.end_commit();
   member.answered_seeding = true;
   member.since = now;
-  send_range(from, shard_.parameters(), whole(member.answered, member.answered_refused), &member);
+  send_range(from, shard_.parameters(), whole_answer(member), &member);
   send(scheduler_, heartbeat(now));
 }
 
@@ -661,7 +661,7 @@ void ServerCore::on_repeated(PeerId from, const MemberState& member, const proto
                  answered ? member.answered_refused : member.commit.refused().has_value(), nullptr,
                  answered ? OnDisk::First : OnDisk::Meanwhile);
   } else if (answered && commit.offset == 0) {  // one whole answer for all its chunks
-    send_range(from, shard_.parameters(), whole(commit.sequence, member.answered_refused), nullptr);
+    send_range(from, shard_.parameters(), whole_answer(member), nullptr);
   }
 }
 
@@ -805,7 +805,7 @@ void ServerCore::release(Instant now, MemberState& member) {
   if (!member.used) ++stats_.commits_dropped;
   member.end_commit();
   member.since = now;
-  proto::Parameters reply = whole(member.answered, member.answered_refused);
+  proto::Parameters reply = whole_answer(member);
   reply.held = now - member.complete_at;
   send_range(*member.peer, shard_.parameters(), reply, &member);
 }
@@ -903,18 +903,15 @@ void ServerCore::on_pull(PeerId from, const Message& message) {
   const bool evaluator = message.sender.role == Role::Evaluator;
   // A stranger learns nothing, not even that. The evaluator asks again, should it be early.
   if (evaluator && (evaluator_ == 0 || message.incarnation != evaluator_)) return;
-  bool refused = false;     // the commit whose answer this completes
-  std::uint64_t round = 0;  // for a worker that has not committed yet
+  proto::Parameters all = whole(pull.sequence, false);
   if (!evaluator) {
     auto* const member = find_member(from, message);
     if (!member) return;
     if (pull.offsets.empty() && !member->has_committed()) member->pulled = pull.sequence;
-    refused = member->answered == pull.sequence && member->answered_refused;
-    if (!member->has_committed()) round = gate_->round();
+    if (member->answered == pull.sequence) all = whole_answer(*member);  // this completes it
+    if (!member->has_committed()) all.round = gate_->round();
   }
   const auto& parameters = evaluator ? shard_.for_evaluator() : shard_.parameters();
-  auto all = whole(pull.sequence, refused);
-  all.round = round;
   if (pull.offsets.empty()) send_range(from, parameters, all, nullptr);
   // Offsets must ascend, so that no pull costs more than all parameters.
   std::uint64_t next = 0;
@@ -963,6 +960,12 @@ proto::Parameters ServerCore::whole(Sequence sequence, bool refused) const {
           .held = {},
           .refused = refused,
           .restores = restores()};
+}
+
+proto::Parameters ServerCore::whole_answer(const MemberState& member) const {
+  proto::Parameters reply = whole(member.answered, member.answered_refused);
+  reply.dropped = member.answered_dropped;
+  return reply;
 }
 
 void ServerCore::send_range(PeerId to, const ShardParameters& from, const proto::Parameters& reply,

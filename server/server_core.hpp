@@ -223,6 +223,8 @@ class ServerCore {
                     MemberState* member, OnDisk on_disk);
   // A reply with all parameters, as its first message says it.
   proto::Parameters whole(Sequence sequence, bool refused) const;
+  // The same, in answer to the member's last commit.
+  proto::Parameters whole_answer(const MemberState& member) const;
   // Sends [reply.offset, reply.offset + reply.count) of `from`, a message a chunk.
   void send_range(proto::PeerId to, const ShardParameters& from, const proto::Parameters& reply,
                   MemberState* member, OnDisk on_disk = OnDisk::First);

@@ -74,6 +74,7 @@ struct MemberState {
   void end_commit() {
     answered = commit.sequence();
     answered_refused = commit.refused().has_value();
+    answered_dropped = !used && !answered_refused;
     answered_seeding = false;
     commit.end();
     used = false;
@@ -94,11 +95,12 @@ struct MemberState {
   std::optional<Optimizer::Scale> scale;  // of `commit`, once its first chunk is applied
   float averaged_part = 0;                // of `commit`: as in ServerCore::share_averaged()
   std::uint32_t seeding = 0;              // of `commit`: as in proto::Commit
-  bool used = false;                      // the gate had `commit` applied, collected or dropped
+  bool used = false;                      // the gate had `commit` applied or collected
   ReplyState reply;                       // the form of its replies
   Instant complete_at;                    // when the last chunk of `commit` arrived
   Sequence answered = 0;                  // the last commit that was answered
   bool answered_refused = false;
+  bool answered_dropped = false;  // the gate did not use it
   bool answered_seeding = false;  // it was the initial values
   Sequence pulled = 0;            // its pull, before its first update
   // Of `commit`: what its updates may be at most, and were, as in UpdateNorms.

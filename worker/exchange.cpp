@@ -193,6 +193,7 @@ void Exchange::complete(Instant now) {
   reply_ = {.round_trip = round_trip,
             .held = pull ? Duration{} : std::min(gather_.held(), round_trip),
             .refused = gather_.refused(),
+            .dropped = gather_.dropped(),
             .restores = gather_.restores()};
   if (update_.rebase(reply_.restores)) log_.push("drops what went unsent before a restore");
   if (pull) {

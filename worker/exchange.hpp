@@ -97,6 +97,7 @@ class Exchange {
     Duration round_trip;
     Duration held;               // of the round trip, by the gate; 0 of a pull
     bool refused = false;        // a shard did not apply the commit
+    bool dropped = false;        // a shard dropped it, as its sync model says
     std::uint32_t restores = 0;  // of the shards, the least of them
     // O_i: the round trip without the gate's part.
     Duration overhead() const { return round_trip - held; }

@@ -27,6 +27,7 @@ void ParameterGather::begin(Sequence sequence, const Room& room) {
   RUBATO_CHECK(blank_ || values_->size() == parameters_, "room for every parameter");
   waiting_ = 0;
   refused_ = false;
+  dropped_ = false;
   restores_ = std::numeric_limits<std::uint32_t>::max();
   held_ = {};
   for (auto& shard : shards_) {
@@ -80,6 +81,7 @@ Result<bool> ParameterGather::add(std::uint32_t shard, const proto::Parameters& 
   if (!blank_) RUBATO_TRY(place(chunk, payload, state.range.begin + chunk.offset));
   state.noted = state.noted && chunk.noted;
   refused_ = refused_ || chunk.refused;
+  dropped_ = dropped_ || chunk.dropped;
   restores_ = std::min(restores_, chunk.restores);
   if (shard == 0) version_ = chunk.version;
   if (!state.chunks.complete()) return false;

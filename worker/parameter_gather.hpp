@@ -56,6 +56,8 @@ class ParameterGather {
   Sequence sequence() const { return sequence_; }
   // True when a shard refused the commit that this is the reply to.
   bool refused() const { return refused_; }
+  // True when a shard dropped it, as its sync model says.
+  bool dropped() const { return dropped_; }
   // How often the shards had restored kept parameters when they sent this reply: the least of them.
   std::uint32_t restores() const { return restores_; }
   // True when the shard has noted every chunk that is held here of it. It may then answer the next
@@ -95,6 +97,7 @@ class ParameterGather {
   Sequence sequence_ = 0;
   std::size_t waiting_ = 0;  // shards not complete
   bool refused_ = false;
+  bool dropped_ = false;
   std::uint32_t restores_ = 0;
   Duration held_;
   Version version_ = 0;

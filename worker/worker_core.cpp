@@ -52,6 +52,7 @@ WorkerCore::WorkerCore(const WorkerOptions& options, std::unique_ptr<sync::Commi
     : rule_(std::move(rule)),
       overlap_(options.overlap),
       first_weight_(options.weight),
+      batch_(options.batch),
       forward_(options.early_forward),
       alignment_(options.alignment ? std::make_unique<UpdateAlignment>(options.averaged) : nullptr),
       membership_(membership_options(options)),
@@ -384,6 +385,10 @@ void WorkerCore::on_commit_answered(Instant now, const Exchange::Reply& reply) {
     if (!early) exchange_.on_blocked(blocked_);
   }
   ++progress_.commits;
+  if (reply.dropped) {
+    ++progress_.dropped_commits;
+    progress_.dropped_samples += committed_samples_;
+  }
   rule_->on_reply(now, reply.overhead());
 }
 
@@ -415,6 +420,7 @@ void WorkerCore::on_step(Instant now, const StepReport& report) {
   ++progress_.steps;
   ++made_.steps;
   made_.rates += report.rate;
+  made_.samples += share_.batch > 0 ? share_.batch : batch_;
   progress_.compute += report.spent;
   progress_.late = report.late;
   const bool first = progress_.steps == 1 || std::exchange(time_anew_, false);
@@ -475,6 +481,7 @@ void WorkerCore::on_commit(Instant now, Update update) {
   exchange_.commit(now, {.steps = of.made.steps, .weight = weight, .began = ground_.restores},
                    std::move(update), membership_.mail());
   committed_at_ = now;
+  committed_samples_ = of.made.samples;
   move_to(overlapped_ ? State::Overlapping : State::Committing);
 }
 

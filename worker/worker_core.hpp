@@ -38,6 +38,7 @@ struct WorkerOptions {
   std::string settings = {};   // as in Hello
   std::uint64_t left_out = 0;  // as in Hello
   std::uint64_t parameters = 0;
+  std::uint32_t batch = 1;  // samples of a step, unless a directive says otherwise
   std::uint64_t chunk_bytes = proto::kChunkBytesDefault;
   sync::Overlap overlap = sync::Overlap::Never;
   bool alignment = false;  // measure how updates lie (worker/update_alignment.hpp)
@@ -268,6 +269,7 @@ class WorkerCore {
   std::unique_ptr<sync::CommitRule> rule_;
   const sync::Overlap overlap_;
   const double first_weight_;
+  const std::uint32_t batch_;  // of steps, unless a directive says otherwise
   const std::vector<train::ForwardLayer> forward_;
   std::unique_ptr<UpdateAlignment> alignment_;  // null: not measured
 
@@ -296,6 +298,7 @@ class WorkerCore {
   struct Made {
     std::uint64_t steps = 0;
     double rates = 0;  // sum of their local rates
+    std::uint64_t samples = 0;
   };
   Made made_;  // since the last commit
   // What belongs to the next commit, from its cut on.
@@ -306,6 +309,7 @@ class WorkerCore {
   };
   std::optional<Cut> cut_;               // until on_commit()
   Instant committed_at_;                 // the last time
+  std::uint64_t committed_samples_ = 0;  // of the last commit
   Instant trained_since_;                // when what comes between two commits began
   Instant early_since_;                  // when the early step began
   Duration blocked_;                     // by the last commit, the gate's part not counted

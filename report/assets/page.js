@@ -57,6 +57,12 @@ function fillSummary() {
 
 const modelTitle = (run) => report.models[run.model].title;
 
+// Of runs or workers whose sync model did not use all commits.
+const droppedColumns = [
+  ['Dropped', (row) => formatCount(row.dropped_commits)],
+  ['Samples of these', (row) => formatCount(row.dropped_samples)],
+];
+
 function fillRuns() {
   const time = (run) =>
       known(run.time_to_target) ? formatDuration(run.time_to_target) : 'not reached';
@@ -71,6 +77,7 @@ function fillRuns() {
         ['Steps', (run) => formatCount(run.steps)],
         ['Commits', (run) => formatCount(run.commits)],
         ['Refused', (run) => run.refused || formatCount(run.refused_commits)],
+        ...(report.runs.some((run) => run.dropped_commits > 0) ? droppedColumns : []),
         ...lossColumns(),
         ['Ended by', (run) => run.stop_reason || missing, 'text'],
       ],
@@ -114,6 +121,7 @@ function fillWorkers(run) {
         ...(run.workers.some((worker) => worker.held_out) ? heldOutColumns : []),
         ...(churn ? churnColumns : []),
         ...(run.workers.some((worker) => worker.refused) ? refusedColumns : []),
+        ...(run.dropped_commits > 0 ? droppedColumns : []),
         ...(run.workers.some((worker) => known(worker.joules)) ? energyColumns : []),
         ['At the end', (worker) => worker.fate],
       ],

@@ -27,6 +27,10 @@ struct WorkerFamily {
 constexpr WorkerFamily kWorkerFamilies[] = {
     {"rubato_worker_steps_total", kCounter, "Training steps of this worker.", "steps"},
     {"rubato_worker_commits_total", kCounter, "Commits of this worker.", "commits"},
+    {"rubato_worker_dropped_commits_total", kCounter,
+     "Commits of this worker that the sync model did not use.", "dropped_commits"},
+    {"rubato_worker_dropped_samples_total", kCounter, "Training samples of these.",
+     "dropped_samples"},
     {"rubato_worker_compute_seconds_total", kCounter, "Time this worker spent in training steps.",
      "compute_seconds"},
     {"rubato_worker_wait_seconds_total", kCounter, "Time this worker was blocked on other workers.",
@@ -82,6 +86,10 @@ void add_run_metrics(MetricsText& metrics, const RunRecord& run, const Json& sta
       static_cast<double>(run.commits));
   add("rubato_refused_commits_total", kCounter, "Commits that servers did not apply.",
       run.refused_commits ? static_cast<double>(*run.refused_commits) : kNone);
+  add("rubato_dropped_commits_total", kCounter, "Commits that the sync model did not use.",
+      static_cast<double>(run.dropped_commits));
+  add("rubato_dropped_samples_total", kCounter, "Training samples of these.",
+      static_cast<double>(run.dropped_samples));
   add("rubato_setbacks_total", kCounter, "Times that all shards went back to a good copy.",
       run.setbacks);
   add("rubato_up_bytes_total", kCounter, "Bytes on the wire from all workers.",

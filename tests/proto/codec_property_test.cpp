@@ -99,6 +99,8 @@ Message any_progress() {
   m.bytes_up = any_number();
   m.bytes_down = any_number();
   m.late = any_duration();
+  m.dropped_commits = any_number();
+  m.dropped_samples = any_number();
   m.batch = any<std::uint32_t>();
   return samples::message(m);
 }

@@ -167,6 +167,8 @@ TEST_CASE("every number that a peer says of itself has a bound") {
       of(Progress{}, [](Progress& m) -> Number& { return m.commits; }),
       of(Progress{}, [](Progress& m) -> Number& { return m.loss_samples; }),
       of(Progress{}, [](Progress& m) -> Number& { return m.bytes_up; }),
+      of(Progress{}, [](Progress& m) -> Number& { return m.dropped_commits; }),
+      of(Progress{}, [](Progress& m) -> Number& { return m.dropped_samples; }),
       of(Progress{}, [](Progress& m) -> Number& { return m.bytes_down; }),
       of(Heartbeat{}, [](Heartbeat& m) -> Number& { return m.saved; }),
       of(standing, [](Heartbeat& m) -> Number& { return m.standings[0].refused[0]; }),

@@ -43,6 +43,8 @@ inline std::vector<Message> every_message() {
   progress.bytes_down = 11;
   progress.batch = 12;
   progress.late = {14};
+  progress.dropped_commits = 15;
+  progress.dropped_samples = 16;
   progress.alignment = {.own = 0.13, .during = -0.14, .before = -1};
   Welcome welcome{{Role::Server, 1}, 10, {5, 10}, {}};
   welcome.shards.shards = {{{0, 5}, "tcp://10.0.0.2:5701"}, {{5, 10}, "tcp://10.0.0.3:5701"}};
@@ -77,7 +79,7 @@ inline std::vector<Message> every_message() {
       message(Commit{9, 4, 6, 16, 21, PayloadCodec::F16, true, PayloadCodec::TopK, 0.25, true, 0.5,
                      true, 2, 5, 4},
               floats(3)),
-      message(Parameters{9, 8, 4, 10, 16, {1'000}, true, PayloadCodec::Bf16, true, 3, 6},
+      message(Parameters{9, 8, 4, 10, 16, {1'000}, true, PayloadCodec::Bf16, true, 3, 6, 0, true},
               floats(5)),
       message(Probe{9, 3}),
       message(ProbeReply{9, true, {0, 262'144}, true, true, 3}),
@@ -138,7 +140,7 @@ inline auto fields(const Commit& m) {
 }
 inline auto fields(const Parameters& m) {
   return std::tie(m.sequence, m.version, m.offset, m.count, m.total, m.held, m.refused, m.codec,
-                  m.noted, m.restores, m.round);
+                  m.noted, m.restores, m.round, m.dropped);
 }
 inline auto fields(const Probe& m) {
   return std::tie(m.sequence, m.number);
@@ -148,7 +150,8 @@ inline auto fields(const ProbeReply& m) {
 }
 inline auto fields(const Progress& m) {
   return std::tie(m.steps, m.commits, m.step_time, m.overhead, m.loss, m.loss_samples, m.compute,
-                  m.wait, m.communicate, m.bytes_up, m.bytes_down, m.batch, m.alignment, m.late);
+                  m.wait, m.communicate, m.bytes_up, m.bytes_down, m.batch, m.alignment, m.late,
+                  m.dropped_commits, m.dropped_samples);
 }
 inline auto fields(const Heartbeat& m) {
   return std::tie(m.echo, m.clock, m.saved, m.broken, m.saving, m.commits, m.seeded,

@@ -61,6 +61,7 @@ LiveRun run_under_way(const std::vector<std::string>& workers = {"pi-0", "pi-1"}
   now.record.time_to_target_seconds.reset();
   now.record.stop_reason = "still running";
   now.record.refused_commits = 3;
+  now.record.dropped_commits = 4;
   now.status = status_of(workers).dump();
   return now;
 }
@@ -125,6 +126,7 @@ TEST_CASE("metrics: names, units and figures of a run under way") {
   CHECK(samples.at("rubato_steps_total" + run) == static_cast<double>(now.record.steps));
   CHECK(samples.at("rubato_up_bytes_total" + run) == static_cast<double>(now.record.bytes_up));
   CHECK(samples.at("rubato_refused_commits_total" + run) == 3);
+  CHECK(samples.at("rubato_dropped_commits_total" + run) == 4);
   CHECK(samples.at("rubato_loss" + run) == 0.5);
   CHECK(samples.at("rubato_accuracy_ratio" + run) == 0.8);
   CHECK(samples.at("rubato_members" + run) == 2);

@@ -68,6 +68,8 @@ TEST_CASE("report: text from outside never becomes markup") {
 TEST_CASE("report: the data hold the summary, every run, the decisions and their reasons") {
   auto comparison = sample_comparison();
   comparison.runs[1].refused_commits = 7;
+  comparison.runs[1].dropped_commits = 5;
+  comparison.runs[1].workers[2].dropped_samples = 160;
   const json data = data_of(page_of(comparison));
   const auto summaries = summarize(comparison);
   CHECK(data["headline"] == headline(comparison, summaries));
@@ -88,6 +90,8 @@ TEST_CASE("report: the data hold the summary, every run, the decisions and their
   }
   CHECK(data["runs"][0]["refused_commits"].is_null());  // as in a real run: nobody counted them
   CHECK(data["runs"][1]["refused_commits"] == 7);
+  CHECK(data["runs"][1]["dropped_commits"] == 5);
+  CHECK(data["runs"][1]["workers"][2]["dropped_samples"] == 160);
   const json& decisions = data["runs"][9]["decisions"];
   REQUIRE(decisions.size() == comparison.runs[9].decisions.size());
   CHECK(decisions[1]["quantity"] == "commit rate");

@@ -40,6 +40,10 @@ Comparison unusual() {
   run.refused_commits = 7;
   run.refused = {1, 2, 3, 4};
   run.setbacks = 2;
+  run.dropped_commits = 12;
+  run.dropped_samples = 384;
+  run.workers[1].dropped_commits = 12;
+  run.workers[1].dropped_samples = 384;
   run.workers[0].id = "a \"quoted\" name";
   run.workers[0].left_seconds = 12.5;
   run.workers[0].joined_seconds = 1.25;
@@ -58,6 +62,9 @@ TEST_CASE("run log: the files made from it are the same to the byte") {
     const auto read = parse_run_log(log, "run.jsonl");
     REQUIRE(read.has_value());
     check_same_files(comparison, *read);
+    CHECK(read->runs[0].dropped_samples == comparison.runs[0].dropped_samples);
+    CHECK(read->runs[0].workers[1].dropped_commits ==
+          comparison.runs[0].workers[1].dropped_commits);
     CHECK(run_log(*read) == log);
   }
 }

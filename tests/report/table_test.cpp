@@ -16,6 +16,7 @@
 #include "tests/report/sample.hpp"
 
 using namespace rubato::report;
+using rubato::RunRecord;
 
 namespace {
 
@@ -206,4 +207,19 @@ TEST_CASE("table: without a target there is no time to it") {
   CHECK(lines[0] == "edge-3: 3 workers, H 1.67, 1 seed, virtual time");
   CHECK(lines[2].find("target") == std::string::npos);
   CHECK(lines[2].find("Saving") == std::string::npos);
+}
+
+TEST_CASE("table: what a model dropped, and the workers of which it used nothing") {
+  auto comparison = sample_comparison({.models = {"asp", "rennala"}, .seeds = 1});
+  CHECK(table_of(comparison).find("ropped") == std::string::npos);
+  RunRecord& run = comparison.runs[1];
+  run.commits = 1273;
+  run.dropped_commits = 441;
+  run.dropped_samples = 14112;
+  run.workers[0].dropped_commits = run.workers[0].commits - 1;
+  run.workers[1].dropped_commits = run.workers[1].commits;
+  const std::string table = table_of(comparison);
+  CHECK(table.find("Dropped") != std::string::npos);
+  CHECK(table.find("\nRennala dropped 441 of 1,273 commits with 14,112 samples, all of pi-1.\n") !=
+        std::string::npos);
 }

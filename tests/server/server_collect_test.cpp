@@ -147,7 +147,9 @@ TEST_CASE("ringmaster: a commit that is too old is answered and dropped") {
   sent(shard.core);
   const Values before = shard.parameters();
   shard.commit(1, 2, Values(5, 2));
-  CHECK(replies(sent(shard.core)) == "worker 1: seq 2 version 2");
+  CHECK(replies(sent(shard.core)) == "worker 1: seq 2 version 2 dropped");
+  shard.commit(1, 2, Values(5, 2));  // again, so the answer is the same
+  CHECK(replies(sent(shard.core)) == "worker 1: seq 2 version 2 dropped");
   CHECK(shard.parameters() == before);
   CHECK(shard.core.stats().commits_applied == 2);
   CHECK(shard.core.stats().commits_dropped == 1);

@@ -200,6 +200,7 @@ inline std::string replies(const std::vector<proto::ToPeer>& messages) {
                         messages[i].to - 100, reply->sequence, reply->version);
     if (reply->held > Duration{}) text += fmt::format(" held {} ms", reply->held.ms());
     if (reply->refused) text += " refused";
+    if (reply->dropped) text += " dropped";
   }
   return text;
 }
