@@ -51,6 +51,8 @@ SKIPPED = [
     (r"", r"", r"^kubectl|\| kubectl ", "needs a Kubernetes cluster: tests/kubernetes_objects.py"),
     (r"README|operations|help", r"", r"^rubato boxes (start|status|fetch)",
      "needs boxes: tests/packages/remote.sh"),
+    (r"operations|help", r"", r"^ *rubato reshard",
+     "needs a run that is stopped: tests/integration/reshard_test.cpp"),
     (r"operations", r"From bare boxes", r"",
      "needs three boxes: tests/packages/walk.sh runs the section word for word"),
     (r"operations", r"", r"^apt|^systemctl", "needs root and services: tests/packages/run.sh"),
