@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -304,30 +305,43 @@ void PartWriter::keep_spares(std::vector<Task>& tasks) {
 
 Result<bool> PartWriter::write(std::vector<Task>& tasks) {
   bool awaited = false;
+  std::vector<iovec> blocks;  // of the additions since the last beginning
   for (Task& task : tasks) {
-    if (const auto* begin = std::get_if<Begin>(&task)) RUBATO_TRY(begin_file(*begin));
+    if (const auto* begin = std::get_if<Begin>(&task)) {
+      RUBATO_TRY(write_blocks(std::exchange(blocks, {})));
+      RUBATO_TRY(begin_file(*begin));
+    }
     awaited = awaited || std::holds_alternative<Sync>(task);
     auto* const addition = std::get_if<Addition>(&task);
     if (!addition) continue;
     AdditionHead head{.bytes = addition->log.log().size(), .commits = addition->commits};
     head.sum = sum_of(head, addition->log.seal(), part_sum_, written_);
-    RUBATO_TRY(write_bytes(addition->log.blocks(std::as_bytes(std::span(&head, 1)))));
+    const auto bytes = addition->log.blocks(std::as_bytes(std::span(&head, 1)));
+    blocks.push_back({bytes.data(), bytes.size()});
+    written_ += bytes.size();
     ++additions_;
   }
+  RUBATO_TRY(write_blocks(std::move(blocks)));
   if (awaited) RUBATO_TRY(sync_file());
   return awaited;
 }
 
-Result<void> PartWriter::write_bytes(std::span<const std::byte> blocks) {
-  written_ += blocks.size();
-  while (!blocks.empty()) {
-    const ssize_t n = ::write(file_, blocks.data(), blocks.size());
-    if (n >= 0) {
-      blocks = blocks.subspan(static_cast<std::size_t>(n));
-    } else if (errno == EINVAL && std::exchange(direct_, false)) {
+// All at once: each write is a wait for the disk.
+Result<void> PartWriter::write_blocks(std::vector<iovec> blocks) {
+  for (auto left = std::span(blocks); !left.empty();) {
+    const auto count = static_cast<int>(std::min<std::size_t>(left.size(), IOV_MAX));
+    const ssize_t n = ::writev(file_, left.data(), count);
+    if (n < 0 && errno == EINVAL && std::exchange(direct_, false)) {
       ::fcntl(file_, F_SETFL, 0);  // blocks of another size: through the cache then
-    } else if (errno != EINTR) {
+    } else if (n < 0 && errno != EINTR) {
       return io_error("cannot write the journal", path_);
+    }
+    for (auto written = static_cast<std::size_t>(std::max<ssize_t>(n, 0)); written > 0;) {
+      const std::size_t of_first = std::min(written, left.front().iov_len);
+      left.front().iov_base = static_cast<std::byte*>(left.front().iov_base) + of_first;
+      left.front().iov_len -= of_first;
+      written -= of_first;
+      if (left.front().iov_len == 0) left = left.subspan(1);
     }
   }
   return {};
@@ -357,8 +371,8 @@ Result<void> PartWriter::begin_file(const Begin& begin) {
   head.continues = begin.part.continues ? 1 : 0;
   head.follows = written_;
   part_sum_ = head.sum = sum_of(head);
-  written_ = 0;
-  RUBATO_TRY(write_bytes(std::as_bytes(std::span(&head, 1))));
+  RUBATO_TRY(write_blocks({{&head, sizeof head}}));
+  written_ = sizeof head;
   RUBATO_TRY(sync_file());
   const int folder = ::open(place_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return io_error("cannot sync the directory of", path_);

@@ -9,6 +9,8 @@
 // file. Memory: see Limits, and one addition.
 #pragma once
 
+#include <sys/uio.h>
+
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +18,6 @@
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <thread>
 #include <variant>
@@ -58,7 +59,7 @@ std::vector<FoundPart> parts_after(const std::vector<FoundPart>& parts,
 class PartWriter {
  public:
   struct Limits {
-    std::size_t group_bytes = std::size_t{4} << 20;      // after so many it may sync
+    std::size_t group_bytes = std::size_t{8} << 20;      // written, and synced, at once
     std::size_t waiting_bytes = std::size_t{256} << 20;  // then append() waits
     std::size_t spare_bytes = std::size_t{32} << 20;     // kept for what comes
   };
@@ -103,7 +104,7 @@ class PartWriter {
   Group next_group();
   // Returns: whether all that was written is on disk.
   [[nodiscard]] Result<bool> write(std::vector<Task>& tasks);
-  [[nodiscard]] Result<void> write_bytes(std::span<const std::byte> blocks);
+  [[nodiscard]] Result<void> write_blocks(std::vector<iovec> blocks);
   [[nodiscard]] Result<void> begin_file(const Begin& begin);
   [[nodiscard]] Result<void> sync_file();
   // Keeps the memory of what was written.

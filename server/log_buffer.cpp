@@ -47,7 +47,7 @@ std::uint64_t LogBuffer::seal() {
   return sum_.value();
 }
 
-std::span<const std::byte> LogBuffer::blocks(std::span<const std::byte> head) {
+std::span<std::byte> LogBuffer::blocks(std::span<const std::byte> head) {
   RUBATO_CHECK(head.size() == kHeadBytes && memory_, "a head for a log that is sealed");
   std::memcpy(memory_.get(), head.data(), head.size());
   return {memory_.get(), bytes_on_disk(size_)};

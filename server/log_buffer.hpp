@@ -40,7 +40,7 @@ class LogBuffer {
   // Ends the log with zeros up to a whole block. Returns: the checksum of all behind the head.
   std::uint64_t seal();
   // Head, log and zeros. `head`: kHeadBytes. Requires: sealed.
-  std::span<const std::byte> blocks(std::span<const std::byte> head);
+  std::span<std::byte> blocks(std::span<const std::byte> head);
   // Empties it. The memory stays.
   void clear();
 
