@@ -323,8 +323,10 @@ void CoreCluster::post(const std::string& from, const std::string& to,
   const int copies = options_.copies ? options_.copies(message) : 1;
   std::string line;
   if (options_.trace) line = fmt::format("{} -> {}: {}", from, to, describe(message.body));
+  // A report that comes after a later one is refused: no connection does that.
+  const bool in_order = std::holds_alternative<proto::Progress>(message.body);
   for (int copy = 1; copy <= copies; ++copy)
-    schedule(now_ + options_.latency * copy, [this, line, deliver] {
+    schedule(now_ + options_.latency * (in_order ? 1 : copy), [this, line, deliver] {
       note(line);
       deliver();
     });
