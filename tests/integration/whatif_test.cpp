@@ -1,6 +1,8 @@
 // `rubato whatif` as a user meets it.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -136,6 +138,28 @@ TEST_CASE("bounds: three bounds, and each model's share of the linear one") {
     CHECK(contains(out, word));
   place.write("endless.toml", QuickCluster{.stop = kEndless}.text());
   CHECK(contains(output_of(place, {"bounds", "endless.toml"}, 2), "has no target"));
+}
+
+// Rennala makes synchronous gradients at one point, which T_opt bounds.
+TEST_CASE("bounds: Rennala's best S of all tried does not beat T_opt by more than 5 %") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{}.text());
+  const Json bounds = Json::parse(output_of(
+      place, {"bounds", "quick.toml", "--sync", "bsp", "--seeds", "3", "--json", "--quiet"}));
+  std::vector<std::string> words{"whatif",  "quick.toml", "--base-sync", "rennala",
+                                 "--seeds", "3",          "--json",      "--quiet"};
+  for (const char* gradients : {"1", "2", "4", "8", "16"})
+    for (const char* rate : {"0.05001", "0.1", "0.2", "0.4", "0.8"})
+      words.insert(words.end(), {"--set", fmt::format("sync.rennala.gradients={},training.learning_"
+                                                      "rate={}",
+                                                      gradients, rate)});
+  const Json tried = Json::parse(output_of(place, words));
+  REQUIRE(tried.at("changes").size() == 25);
+  double best = 1e9;
+  for (const Json& change : tried.at("changes"))
+    if (change.at("time_to_target_s").is_number())
+      best = std::min(best, change.at("time_to_target_s").get<double>());
+  CHECK(best >= 0.95 * bounds.at("t_opt_s").get<double>());
 }
 
 }  // namespace
