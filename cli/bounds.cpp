@@ -216,11 +216,11 @@ Result<void> bounds_checked(const BoundsRun& options, const std::stop_token& sto
   fmt::print("T_opt:        {}, synchronous gradients at one point, {} an update\n",
              duration_text(best.seconds), counted(best.batches, "mini-batch"));
   if (!best.useless.empty())
-    fmt::print("{}\n",
-               wrapped(fmt::format("Not worth their energy there: {} of {} make no whole step for "
-                                   "such an update.",
-                                   best.useless.size(), counted(speeds.size(), "worker")),
-                       width));
+    fmt::print("{}\n", wrapped(fmt::format("Not worth their energy there: {} of {}, which make no "
+                                           "whole step for such an update: {}.",
+                                           best.useless.size(), counted(speeds.size(), "worker"),
+                                           fmt::join(best.useless, ", ")),
+                               width));
   std::vector<std::vector<std::string>> columns{
       {"Model"}, {"To target"}, {"Of linear bound"}, {"Of hero"}, {"Of T_opt"}};
   for (const whatif::Forecast& row : rows) {

@@ -68,9 +68,9 @@ tl::unexpected<Error> not_writable(const std::string& directory, const std::stri
 // `compare --real` make a directory for each of their runs.
 bool is_written_by_runs(const fs::path& path) {
   static const std::set<std::string> names{
-      "cluster.toml",      "resolved.txt",     "run.jsonl",  "run.json",    "results.json",
-      "curves.csv",        "report.html",      "model.onnx", "best.onnx",   "state",
-      "model.safetensors", "best.safetensors", "state.next", "state.before"};
+      "cluster.toml",      "resolved.txt",     "run.jsonl",  "run.json",     "results.json",
+      "curves.csv",        "report.html",      "model.onnx", "best.onnx",    "state",
+      "model.safetensors", "best.safetensors", "state.next", "state.before", "measured.csv"};
   return names.contains(path.filename().string()) ||
          fs::is_regular_file(path / "model.safetensors") || fs::is_directory(path / "state");
 }

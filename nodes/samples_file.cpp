@@ -13,9 +13,16 @@ namespace rubato::nodes {
 
 void SamplesFile::begin() {
   const std::string path = fmt::format("{}/{}", directory_, kSamplesFile);
-  file_.reset(std::fopen(path.c_str(), goes_on_ ? "a" : "w"));
-  if (!file_) return write({});
-  if (!goes_on_) write(scheduler::samples_header({kClusterFileNote + absolute_path(config_.file)}));
+  // What a kill has left of a last line goes, and a file that an earlier version did not begin
+  // begins here.
+  const Result<std::string> before = goes_on_ ? read_file(path) : Result<std::string>();
+  const auto end = before ? before->rfind('\n') : std::string::npos;
+  const std::string kept =
+      end == std::string::npos
+          ? scheduler::samples_header({kClusterFileNote + absolute_path(config_.file)})
+          : before->substr(0, end + 1);
+  file_.reset(std::fopen(path.c_str(), "w"));
+  write(kept);
 }
 
 void SamplesFile::write(const std::string& text) {

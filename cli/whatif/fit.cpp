@@ -91,6 +91,20 @@ void set_device(cluster::WorkerGroup& group, const WorkerFit& fit) {
   if (!trace->empty()) group.traces.push_back(std::move(trace));
 }
 
+// A process takes a while to start: the joins of the file happened later.
+void retime_joins(cluster::ClusterConfig& config, const RunRecord& record) {
+  std::map<std::string, std::vector<double>> joined;
+  for (const WorkerRecord& life : record.workers)
+    if (life.joined_seconds > kStartSeconds) joined[life.id].push_back(life.joined_seconds);
+  std::map<std::string, std::size_t> seen;
+  for (cluster::ChurnEvent& event : config.churn) {
+    if (event.act != cluster::ChurnEvent::Act::Join || event.worker.empty()) continue;
+    const auto& times = joined[event.worker];
+    const std::size_t life = seen[event.worker]++;
+    if (life < times.size()) event.at_seconds = std::max(event.at_seconds, times[life]);
+  }
+}
+
 // The lives of each worker as events, where the file has none of that worker.
 void add_lives(cluster::ClusterConfig& config, const RunRecord& record) {
   using Act = cluster::ChurnEvent::Act;
@@ -174,6 +188,7 @@ Result<void> apply_fit(cluster::ClusterConfig& config, const std::vector<WorkerF
   for (const auto& [worker, more] : links.more_latency)
     if (cluster::WorkerGroup* const group = group_of(config, worker))
       group->link.latency_seconds = std::max(0.0, group->link.latency_seconds + more);
+  retime_joins(config, record);
   add_lives(config, record);
   return {};
 }

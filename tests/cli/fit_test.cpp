@@ -171,6 +171,25 @@ TEST_CASE("fit: the cluster becomes what was measured, and who came and went is 
   CHECK_FALSE(cluster::names_links(*fewer));
 }
 
+TEST_CASE("fit: a worker of [[churn]] joined when its process was there") {
+  const std::string churn =
+      "[[churn]]\nat = 10\nworker = 'laptop'\ndo = 'leave'\n"
+      "[[churn]]\nat = 40\nworker = 'laptop'\ndo = 'join'\n";
+  WorkerRecord first = life("laptop");
+  first.left_seconds = 10;
+  first.fate = "left";
+  WorkerRecord second = life("laptop");
+  second.joined_seconds = 41.5;
+  const RunRecord record = record_of({life("pi-0"), life("pi-1"), first, second});
+  const auto config = cluster::parse_cluster(
+      kCluster + churn, "c.toml", "", {}, {},
+      [&](cluster::ClusterConfig& c) { return apply_fit(c, {}, {}, record); });
+  REQUIRE_MESSAGE(config.has_value(), config.error().message);
+  REQUIRE(config->churn.size() == 2);
+  CHECK(config->churn[0].at_seconds == 10);
+  CHECK(config->churn[1].at_seconds == 41.5);
+}
+
 TEST_CASE("fit: the cluster file that is written says the same") {
   const std::vector<WorkerFit> workers{{.worker = "pi-0", .step_seconds = 0.7, .jitter = 0.1},
                                        {.worker = "pi-1",
