@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import signal
@@ -34,6 +35,12 @@ def pytest_configure() -> None:
     for variable in [each for each in os.environ if each.startswith("RUBATO_")]:
         if variable not in ("RUBATO_COMMAND", "RUBATO_LIBRARY"):
             del os.environ[variable]
+
+
+def loops_need(name: str) -> None:
+    """Skips a file whose loops, in processes of their own, need a package."""
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed", allow_module_level=True)
 
 
 def wait_until(true: Callable[[], Any], what: str) -> Any:

@@ -4,15 +4,15 @@ import re
 
 import pytest
 
-pytest.importorskip("torch")
+from conftest import command, loops_need
 
-from conftest import command  # noqa: E402
+loops_need("torch")
 
 FILE = """
 name = "statistics"
 [[workers]]
 name = "w"
-count = 3
+count = 2
 step_seconds = 0.1
 latency_seconds = 0.2
 [[workers]]

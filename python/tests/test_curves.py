@@ -63,41 +63,49 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("sync", ["bsp", "tempo"])
-def test_of_a_comparison(tmp_path, sync):
+def test_of_a_comparison(tmp_path):
     pytest.importorskip("torch")
     (tmp_path / "edge.toml").write_text(FILE)
     (tmp_path / "train.py").write_text(LOOP)
-    result = rubato.compare(tmp_path / "edge.toml", tmp_path / "train.py", sync=sync,
+    result = rubato.compare(tmp_path / "edge.toml", tmp_path / "train.py", sync=["bsp", "tempo"],
                             out=tmp_path / "out")  # fmt: skip
-    rows = result.worker_curves()
-    for name in ("w-0", "w-1"):
-        own = [row for row in rows if row["worker"] == name]
+    rows = {}
+    for row in result.worker_curves():
+        rows.setdefault((row["sync"], row["worker"]), []).append(row)
+    assert sorted(rows) == [(sync, name) for sync in ("bsp", "tempo") for name in ("w-0", "w-1")]
+    for own in rows.values():
         assert [row["steps"] for row in own] == list(range(1, len(own) + 1)) and len(own) > 20
         assert own[-1]["loss"] < own[0]["loss"] / 10
         for i, row in enumerate(own):
             assert row["learning_rate"] == pytest.approx(0.5 * 0.1 ** (i // 10) * row["rate"])
-            assert row["samples"] == 4 and row["sync"] == sync and row["seed"] == 1
+            assert row["samples"] == 4 and row["seed"] == 1
         seconds = [row["seconds"] for row in own]
         # On virtual time: at the end of each step, which takes 0.1 s; then a commit follows.
         assert all(0.0999 <= b - a < 0.5 for a, b in zip([0.0, *seconds], seconds))
         assert 4 < seconds[-1] <= 5
-    # The run has counted the last step, too, before it has ended.
-    assert abs(len(rows) - result.best.steps) <= 2
-    assert (sync == "tempo") == any(row["rate"] != 1 for row in rows)
+    for run in result.runs:
+        both = [row for name in ("w-0", "w-1") for row in rows[run.sync, name]]
+        # The run has counted the last step, too, before it has ended.
+        assert abs(len(both) - run.steps) <= 2
+        assert (run.sync == "tempo") == any(row["rate"] != 1 for row in both)
 
     event = event_class()
     paths = result.to_tensorboard(tmp_path / "boards")
     places = [os.path.relpath(os.path.dirname(path), tmp_path / "boards") for path in paths]
-    assert places == [f"{sync}-1", f"{sync}-1/w-0", f"{sync}-1/w-1"]
-    events = [event.FromString(each) for each in records(paths[1])][1:]
-    for tag, column in ("training_loss", "loss"), ("learning_rate", "learning_rate"):
-        found = [each for each in events if each.summary.value[0].tag == tag]
-        own = [row for row in rows if row["worker"] == "w-0"]
-        assert [each.step for each in found] == [row["steps"] for row in own]
-        assert [each.summary.value[0].simple_value for each in found] == (
-            pytest.approx([row[column] for row in own])
-        )
+    names = "", "/w-0", "/w-1"
+    assert sorted(places) == [f"{sync}-1{name}" for sync in ("bsp", "tempo") for name in names]
+    for place, path in zip(places, paths):
+        sync, _, name = place.partition("-1/")
+        if not name:
+            continue
+        events = [event.FromString(each) for each in records(path)][1:]
+        for tag, column in ("training_loss", "loss"), ("learning_rate", "learning_rate"):
+            found = [each for each in events if each.summary.value[0].tag == tag]
+            own = rows[sync, name]
+            assert [each.step for each in found] == [row["steps"] for row in own]
+            assert [each.summary.value[0].simple_value for each in found] == (
+                pytest.approx([row[column] for row in own])
+            )
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import numpy
 import pytest
 
 import rubato
-from conftest import CLASSES, DEADLINE, FEATURES, HIDDEN, Cluster
+from conftest import CLASSES, DEADLINE, FEATURES, HIDDEN, Cluster, loops_need
 
-pytest.importorskip("torch")
+loops_need("torch")
 
 DATA = f"""[dataset]
 kind = "csv"

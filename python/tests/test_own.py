@@ -156,19 +156,25 @@ def train():
 @pytest.mark.parametrize(
     "sync, more",
     [
-        ("bsp", ""),
-        ("adsp", ""),
-        ("local-sgd", '[sync.local-sgd]\nlocal_steps = 8\nmean = true\n'
-                      '[optimizer]\nkind = "nesterov"\nglobal_rate = 0.7\n'),
+        (["bsp", "adsp", "tempo"], ""),
+        (["local-sgd"], '[sync.local-sgd]\nlocal_steps = 8\nmean = true\n'
+                        '[optimizer]\nkind = "nesterov"\nglobal_rate = 0.7\n'),
     ],
+    ids=["three", "local-sgd"],
 )  # fmt: skip
 def test_the_file_of_a_virtual_run_is_its_best_point(tmp_path, monkeypatch, sync, more):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     (tmp_path / "norm.toml").write_text(VIRTUAL + more)
     (tmp_path / "train.py").write_text(VIRTUAL_LOOP)
-    run = rubato.compare(
+    runs = rubato.compare(
         tmp_path / "norm.toml", tmp_path / "train.py", sync=sync, save=True, out=tmp_path / "out"
-    ).best
+    ).runs
+    assert [run.sync for run in runs] == sync
+    for run in runs:
+        is_of_its_best_point(run)
+
+
+def is_of_its_best_point(run):
     points = list(zip(run.curve["loss"], run.curve["accuracy"], run.curve["steps"]))
     loss, accuracy, steps = min(points)
     assert len(points) >= 10 and accuracy > 0.5
