@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 
 #include "base/file.hpp"
@@ -26,13 +27,21 @@ void SamplesFile::begin() {
 }
 
 void SamplesFile::write(const std::string& text) {
-  const bool written =
-      file_ && std::fputs(text.c_str(), file_.get()) >= 0 && std::fflush(file_.get()) == 0;
-  if (written) return;
-  log_warning(fmt::format("{}/{}: {}; this run cannot be replayed", directory_, kSamplesFile,
-                          std::system_category().message(errno)));
+  if (file_ && std::fputs(text.c_str(), file_.get()) >= 0 && std::fflush(file_.get()) == 0) {
+    whole_ += text.size();
+    return;
+  }
+  const std::string why = std::system_category().message(errno);
+  const std::string path = fmt::format("{}/{}", directory_, kSamplesFile);
+  log_warning(fmt::format("{}: {}; this run cannot be replayed", path, why));
   directory_.clear();
   file_.reset();
+  // No part of a line stays.
+  std::error_code ignored;
+  if (whole_ > 0)
+    std::filesystem::resize_file(path, whole_, ignored);
+  else
+    std::filesystem::remove(path, ignored);
 }
 
 void SamplesFile::poll(const scheduler::DurableScheduler& scheduler, bool last) {

@@ -3,6 +3,7 @@
 // Threads: one owner. Errors: a file that cannot be written is one warning; the run goes on.
 #pragma once
 
+#include <cstddef>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -38,6 +39,7 @@ class SamplesFile {
   bool goes_on_;
   scheduler::RunSampler sampler_;
   std::unique_ptr<std::FILE, Close> file_;  // null: training has not begun
+  std::size_t whole_ = 0;                   // bytes of whole lines in it
 };
 
 }  // namespace rubato::nodes

@@ -78,6 +78,7 @@ TEST_CASE("full disk: each command that writes files says what is missing, and e
       {"compare-runs", "run", "--svg", "small/a.svg"},
       {"compare-runs", "run", "--html", "small/a.html"},
       {"study", "study.toml", "--out", "small/s"},
+      {"replay", "up", "--seeds", "1", "--fitted", "small/fitted.toml"},
       {"up", "quick.toml", "--out", "small/u"},
       {"up", "quick.toml", "--out", "u", "--overwrite", "--profile", "small/trace"},
       {"data", "table.csv", "--schema", "small/schema.json"},

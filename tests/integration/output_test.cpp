@@ -57,6 +57,12 @@ std::vector<Printing> printing_commands() {
       {{"compare-runs", "run", "--csv", "runs.csv"}},
       {{"study", "study.toml", "--out", "s"}, forget("s")},
       {{"study", "study.toml", "--out", "s", "--json"}, forget("s")},
+      {{"whatif", "quick.toml", "--sync", "asp", "--seeds", "1"}},
+      {{"whatif", "quick.toml", "--sync", "asp", "--seeds", "1", "--json"}},
+      {{"replay", "up", "--seeds", "1"}},
+      {{"replay", "up", "--seeds", "1", "--json"}},
+      {{"bounds", "quick.toml", "--sync", "bsp", "--seeds", "1"}},
+      {{"bounds", "quick.toml", "--sync", "bsp", "--seeds", "1", "--json"}},
       {{"report", "run"}},
       {{"report", "run", "--json"}},
       {{"report", "study"}},
@@ -122,8 +128,8 @@ TEST_CASE("output: the tests below know every command") {
   const Workplace place;
   Process help(place, {"--help"});
   REQUIRE(help.wait_for_end() == 0);
-  // They print at the end of a run, or nothing: the test of nodes has them.
-  std::set<std::string> known{"scheduler", "server", "worker"};
+  // They print at the end of a run, or nothing: their own tests have them.
+  std::set<std::string> known{"scheduler", "server", "worker", "reshard"};
   for (const Printing& command : printing_commands()) known.insert(command.words.front());
   std::istringstream lines(help.out().substr(help.out().find("Subcommands:")));
   std::string line;
