@@ -122,7 +122,7 @@ int run_beside(const Arguments& arguments) {
   bool violated = false;
   fmt::print("{:<6} {:>12} {:>10} {:>6}\n", "model", "undisturbed", "disturbed", "part");
   for (const std::string sync : {"bsp", "ssp", "asp", "adsp", "tempo"}) {
-    std::uint64_t alone = 0, disturbed = 0;
+    int alone = 0, disturbed = 0;
     for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
       alone += simulate_apart(make_steady_plan(sync, seed, 0, 0)).commits;
       const Outcome outcome =
@@ -133,7 +133,7 @@ int run_beside(const Arguments& arguments) {
       violated = violated || !outcome.violations.empty();
     }
     fmt::print("{:<6} {:>12} {:>10} {:>4.0f} %\n", sync, alone, disturbed,
-               100 * static_cast<double>(disturbed) / static_cast<double>(alone));
+               100.0 * disturbed / alone);
     std::fflush(stdout);
   }
   return violated ? 1 : 0;

@@ -91,7 +91,7 @@ struct Node {
   int spoilt = 0;              // updates of its that held a NaN
   int boasts = 0;              // so many reports to come
   bool boasted = false;        // one at least
-  std::uint64_t commits_since_heal = 0;  // answered
+  int commits_since_heal = 0;  // answered
   bool left_out = false;       // the scheduler has let others go on without it
   bool flipped = false;        // a bit, in what lay on its disk
 

@@ -73,7 +73,7 @@ struct Plan {
 
 // For a healed cluster: until then every worker must have committed so often.
 inline constexpr double kHealingSeconds = 150;
-inline constexpr std::uint64_t kHealingCommits = 5;
+inline constexpr int kHealingCommits = 5;
 // After the stop all processes must be gone.
 inline constexpr double kEndingSeconds = 60;
 

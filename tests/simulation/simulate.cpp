@@ -16,8 +16,8 @@ namespace {
 
 // A line for the numbers, then one for each violation: kind, instant, count, text.
 std::string to_text(const Outcome& outcome) {
-  std::string text = fmt::format("{} {} {} {}\n", outcome.hash, outcome.seconds,
-                                 outcome.events, outcome.commits);
+  std::string text =
+      fmt::format("{} {} {} {}\n", outcome.hash, outcome.seconds, outcome.events, outcome.commits);
   for (const auto& [kind, violation] : outcome.violations) {
     std::string what = violation.what;
     std::ranges::replace(what, '\n', ' ');

@@ -19,7 +19,7 @@ struct Outcome {
   std::map<std::string, Violation> violations;  // by kind
   double seconds = 0;                           // of virtual time
   std::uint64_t events = 0;
-  std::uint64_t commits = 0;  // that were answered before the faults ended
+  int commits = 0;  // that were answered before the faults ended
 };
 
 Outcome simulate(const Plan& plan, Bug bug = Bug::None,

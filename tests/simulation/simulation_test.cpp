@@ -105,7 +105,7 @@ TEST_CASE("lost messages and broken connections cost a part of the commits, not 
     const auto commits = [&](double loss, double resets) {
       return simulate(make_steady_plan(sync, 1, loss, resets)).commits;
     };
-    const std::uint64_t undisturbed = commits(0, 0);
+    const int undisturbed = commits(0, 0);
     CHECK(4 * commits(0.3, 0) >= undisturbed);
     CHECK(2 * commits(0, 4) >= undisturbed);
   }

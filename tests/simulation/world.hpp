@@ -34,7 +34,7 @@ class World {
   Duration time() const { return events_.now() - Instant{}; }
   std::uint64_t events() const { return events_.count(); }
   // That were answered before the faults ended.
-  std::uint64_t commits() const { return commits_; }
+  int commits() const { return commits_; }
 
  private:
   // --- world.cpp: time, and what a process does with it ------------------------------------------
@@ -105,7 +105,7 @@ class World {
   bool stopped_ = false;   // the run was told to end
   bool given_up_ = false;  // what is left of the cluster cannot go on, which was told
   Instant heals_at_;
-  std::uint64_t commits_ = 0;
+  int commits_ = 0;
   std::uint64_t bug_turns_ = 0;
 };
 
