@@ -18,9 +18,8 @@ constexpr std::size_t kDriftSamplesMin = 16;
 constexpr double kDriftErrors = 3;
 // Times that differ by less are the same.
 constexpr double kSameTime = 0.01;
-// A worker that joins so soon was there from the start; also how long it takes to be missed.
+// A worker that joins so soon was there from the start.
 constexpr double kStartSeconds = 2;
-constexpr double kMissedSeconds = 10;
 
 // The mean step of one sample.
 struct Window {
@@ -105,8 +104,19 @@ void retime_joins(cluster::ClusterConfig& config, const RunRecord& record) {
   }
 }
 
+// When a life ended. One that was lost was last heard some time before it was missed.
+double end_of(const WorkerRecord& life, const std::vector<WorkerFit>& workers) {
+  const auto worker = std::ranges::find(workers, life.id, &WorkerFit::worker);
+  double end = *life.left_seconds;
+  if (life.fate == "left" || worker == workers.end()) return end;
+  for (const double heard : worker->heard)
+    if (heard >= life.joined_seconds && heard <= *life.left_seconds) end = heard;
+  return end;
+}
+
 // The lives of each worker as events, where the file has none of that worker.
-void add_lives(cluster::ClusterConfig& config, const RunRecord& record) {
+void add_lives(cluster::ClusterConfig& config, const RunRecord& record,
+               const std::vector<WorkerFit>& workers) {
   using Act = cluster::ChurnEvent::Act;
   const std::vector<cluster::ChurnEvent> known = config.churn;
   const auto planned = [&](const std::string& worker) {
@@ -118,12 +128,9 @@ void add_lives(cluster::ClusterConfig& config, const RunRecord& record) {
       config.churn.push_back(
           {.at_seconds = life.joined_seconds, .act = Act::Join, .worker = life.id});
     if (!life.left_seconds) continue;
-    const bool left = life.fate == "left";
-    const double missed = left ? 0 : kMissedSeconds;
-    config.churn.push_back(
-        {.at_seconds = std::max(life.joined_seconds, *life.left_seconds - missed),
-         .act = left ? Act::Leave : Act::Crash,
-         .worker = life.id});
+    config.churn.push_back({.at_seconds = end_of(life, workers),
+                            .act = life.fate == "left" ? Act::Leave : Act::Crash,
+                            .worker = life.id});
   }
   std::ranges::stable_sort(config.churn, {}, &cluster::ChurnEvent::at_seconds);
 }
@@ -148,6 +155,7 @@ std::vector<WorkerFit> fit_workers(const std::vector<scheduler::RunSample>& samp
       const auto steps = static_cast<double>(sample.steps);
       at->windows.push_back({at->before, sample.compute / steps, steps});
       at->before = sample.seconds;
+      at->fit.heard.push_back(sample.seconds);
     }
   }
   std::vector<WorkerFit> fits;
@@ -189,7 +197,7 @@ Result<void> apply_fit(cluster::ClusterConfig& config, const std::vector<WorkerF
     if (cluster::WorkerGroup* const group = group_of(config, worker))
       group->link.latency_seconds = std::max(0.0, group->link.latency_seconds + more);
   retime_joins(config, record);
-  add_lives(config, record);
+  add_lives(config, record, workers);
   return {};
 }
 

@@ -25,7 +25,8 @@ struct WorkerFit {
   double jitter = 0;        // of a step, as a fraction of the mean; 0 with `speed`
   // Where step times drift: a step takes 1 / speed of the mean. Else empty.
   std::vector<cluster::TracePoint> speed = {};
-  double round_trip = 0;  // of a commit, mean; 0: it made none
+  double round_trip = 0;           // of a commit, mean; 0: it made none
+  std::vector<double> heard = {};  // when it told of steps
 };
 
 // Of every worker that made a step, in the order in which they first appear.

@@ -148,7 +148,9 @@ TEST_CASE("fit: the cluster becomes what was measured, and who came and went is 
       {.worker = "pi-0", .step_seconds = 0.7, .jitter = 0.1},
       {.worker = "pi-1",
        .step_seconds = 0.6,
-       .speed = {{Duration{}, 1}, {Duration::from_seconds(9), 2}}}};
+       .speed = {{Duration{}, 1}, {Duration::from_seconds(9), 2}}},
+      // Missed at 40 s, and last heard at 31 s.
+      {.worker = "laptop", .step_seconds = 0.1, .heard = {4, 12, 31, 50}}};
   const auto config = fitted(workers, {.more_latency = {{"pi-0", 0.05}, {"pi-1", -1}}},
                              record_of({life("pi-0"), left, lost}));
   REQUIRE_MESSAGE(config.has_value(), config.error().message);
@@ -163,7 +165,7 @@ TEST_CASE("fit: the cluster becomes what was measured, and who came and went is 
   std::string events;
   for (const auto& event : config->churn)
     events += fmt::format("{:g} {}\n", event.at_seconds, describe(event));
-  CHECK(events == "5 laptop joins\n20 pi-1 leaves\n30 laptop crashes\n");
+  CHECK(events == "5 laptop joins\n20 pi-1 leaves\n31 laptop crashes\n");
 
   const auto fewer = fitted(workers, {.unshaped = true}, record_of({life("pi-0"), life("pi-1")}));
   REQUIRE(fewer.has_value());
