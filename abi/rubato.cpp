@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "nodes/loop_worker.hpp"
-#include "sync/factory.hpp"
 
 using rubato::Error;
 using rubato::ErrorCode;
@@ -130,8 +129,7 @@ Result<rubato::nodes::LoopRun> run_of(const rubato_options* given) {
                         "no cluster file: name it, or set RUBATO_FILE, as rubato up does");
   run.node.scheduler = text_of("RUBATO_SCHEDULER", options.scheduler);
   run.node.name = text_of("RUBATO_NAME", options.name);
-  const std::string sync = text_of("RUBATO_SYNC", options.sync);
-  run.node.sync = sync.empty() ? rubato::sync::trained_model() : sync;
+  run.node.sync = text_of("RUBATO_SYNC", options.sync);
   run.node.keys = text_of("RUBATO_KEYS", options.keys);
   run.node.state = text_of("RUBATO_STATE", options.state);
   run.like = text_of("RUBATO_LIKE", options.like);

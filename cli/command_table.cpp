@@ -17,6 +17,8 @@
 namespace rubato::cli {
 namespace {
 
+constexpr const char* kSyncHelp = "Sync model (default: the file's sync_model)";
+
 // "a,b,c" is one word. By default CLI11 would take all words that follow, FILE among them.
 CLI::Option* separated_by_commas(CLI::Option* option) {
   return option->delimiter(',')->allow_extra_args(false);
@@ -135,6 +137,28 @@ void add_compare(CLI::App* command, CompareOptions& options) {
       ->add_flag("--unchecked", options.throttle.unchecked,
                  "With --real: do not measure the links first, and never refuse them")
       ->needs(real);
+}
+
+void add_choose(CLI::App* command, ChooseOptions& options) {
+  command->add_option("FILE", options.file, "Cluster file (TOML), with a target")->required();
+  command
+      ->add_option("--minutes", options.minutes,
+                   "Budget: what two usual cores compute in so many minutes. It is counted in "
+                   "steps, so that every machine chooses alike")
+      ->check(kPositive)
+      ->capture_default_str();
+  command->add_option("--target-loss", options.target_loss, "Target loss (default: the file's)")
+      ->check(kPositive);
+  command->add_option("--seed", options.seed, "First seed of the runs (default: the file's)")
+      ->check(kSeed);
+  command->add_option("--out", options.out,
+                      "Cluster file with the choice (default: FILE.chosen.toml, beside FILE)");
+  command
+      ->add_option("--threads", options.threads,
+                   "Runs at once (default: as many as there are cores)")
+      ->check(CLI::Range(1, 1024));
+  command->add_flag("--quiet", options.quiet, "No progress");
+  add_loop(command, options.module, options.loop);
 }
 
 void add_study(CLI::App* command, StudyOptions& options) {
@@ -262,7 +286,7 @@ void add_compare_runs(CLI::App* command, CompareRuns& options) {
 
 void add_up(CLI::App* command, UpOptions& options) {
   auto* file = command->add_option("FILE", options.file, "Cluster file (TOML)");
-  auto* sync = command->add_option("--sync", options.sync, "Sync model")->capture_default_str();
+  auto* sync = command->add_option("--sync", options.sync, kSyncHelp);
   command->add_option("--target-loss", options.target_loss, "Target loss (default: the file's)")
       ->check(kPositive);
   auto* seed = command->add_option("--seed", options.seed, "Seed (default: the file's)");
@@ -289,7 +313,7 @@ void add_up(CLI::App* command, UpOptions& options) {
 
 void add_compose(CLI::App* command, ComposeRun& run) {
   command->add_option("FILE", run.file, "Cluster file (TOML)")->required();
-  command->add_option("--sync", run.sync, "Sync model")->capture_default_str();
+  command->add_option("--sync", run.sync, kSyncHelp);
   command->add_option("--image", run.image, "Image of all containers")->capture_default_str();
   auto* swarm =
       command->add_flag("--swarm", run.swarm, "A stack for docker stack deploy, not for Compose");
@@ -464,8 +488,7 @@ void add_key_choice(CLI::App* command, nodes::NodeOptions& options) {
 void add_node(CLI::App* command, nodes::NodeOptions& options) {
   command->add_option("FILE", options.file, "Cluster file (TOML), the same on every node")
       ->required();
-  command->add_option("--sync", options.sync, "Sync model, the same on every node")
-      ->capture_default_str();
+  command->add_option("--sync", options.sync, fmt::format("{}, the same on every node", kSyncHelp));
   command->add_option("--seed", options.seed, "Seed (default: the file's), the same on every node")
       ->check(kSeed);
   command->add_flag_callback(
@@ -549,7 +572,7 @@ void add_boxes_start(CLI::App* start, BoxesRun& run) {
                   "Install the package also where this version is installed");
   start->add_flag("--new", run.anew, "Train anew: put the earlier run of the boxes aside");
   start->add_flag("--unchecked", run.unchecked, "Do not ask rubato doctor before the start");
-  start->add_option("--sync", run.sync, "Sync model")->capture_default_str();
+  start->add_option("--sync", run.sync, kSyncHelp);
   start->add_option("--seed", run.seed, "Seed (default: the file's)")->check(kSeed);
 }
 
@@ -737,6 +760,8 @@ Runner group(CLI::App* command) {
 constexpr Command kCommands[] = {
     {"compare", "Compare sync models on a described cluster",
      with<CompareOptions, add_compare, compare>},
+    {"choose", "Find the quickest sync model and options of a cluster, and write them down",
+     with<ChooseOptions, add_choose, choose>},
     {"study", "Run a grid of comparisons, resumable", with<StudyOptions, add_study, study>},
     {"whatif", "Change one thing of a cluster: what it would bring, and what would help most",
      with<WhatIf, add_what_if, what_if>},

@@ -14,7 +14,6 @@
 #include "cli/whatif/changes.hpp"
 #include "emulation/trace_makers.hpp"
 #include "nodes/nodes.hpp"
-#include "sync/factory.hpp"
 #include "train/cuda/precision.hpp"
 #include "train/data/dataset.hpp"
 
@@ -40,6 +39,20 @@ struct CompareOptions {
   std::vector<std::string> loop;  // likewise
 };
 int compare(const CompareOptions& options, std::stop_token stop);
+
+// `rubato choose`: the quickest sync model and options of a cluster.
+struct ChooseOptions {
+  std::string file;
+  double minutes = 10;                // of two usual cores
+  std::optional<double> target_loss;  // instead of the file's
+  std::optional<std::uint64_t> seed;  // first one of the runs; empty: the file's
+  std::string out;                    // cluster file with the choice; empty: beside `file`
+  int threads = 0;                    // 0: one a core
+  bool quiet = false;                 // no progress
+  std::string module;                 // as nodes::use_loop()
+  std::vector<std::string> loop;      // likewise
+};
+int choose(const ChooseOptions& options, std::stop_token stop);
 
 struct StudyOptions {
   std::vector<std::string> files;  // study files, or directories of them
@@ -120,7 +133,7 @@ int compare_runs(const CompareRuns& options);
 struct UpOptions {
   std::string file;
   std::string resume;  // the directory of an earlier run, which says file, sync and seed; or empty
-  std::string sync = sync::trained_model();
+  std::string sync;    // empty: as the file says
   std::optional<double> target_loss;
   std::optional<std::uint64_t> seed;
   PlaceOptions place;  // with `resume`: out is its directory
@@ -138,7 +151,7 @@ int up(const UpOptions& options, std::stop_token stop);
 // `rubato compose`: the cluster as containers, on standard output.
 struct ComposeRun {
   std::string file;
-  std::string sync = sync::trained_model();
+  std::string sync;  // empty: as the file says
   std::string image = "rubato";
   bool swarm = false;
   bool kubernetes = false;
@@ -288,7 +301,7 @@ struct BoxesRun {
   bool reinstall = false;             // also where the version is installed
   bool anew = false;                  // a new run; the earlier one is put aside
   bool unchecked = false;             // whatever doctor finds
-  std::string sync = sync::trained_model();
+  std::string sync;                   // empty: as the file says
   std::optional<std::uint64_t> seed;
   // Fetch:
   PlaceOptions place;

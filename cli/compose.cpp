@@ -11,7 +11,7 @@ namespace rubato::cli {
 namespace {
 
 Result<void> print(const ComposeRun& run) {
-  RUBATO_TRY(sync::find_model(run.sync));
+  if (!run.sync.empty()) RUBATO_TRY(sync::find_model(run.sync));
   RUBATO_ASSIGN(const auto all, make_containers({run.file, run.sync, run.image}));
   std::string text;
   if (run.kubernetes) {

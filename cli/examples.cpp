@@ -45,6 +45,14 @@ constexpr std::array kExamples{
   rubato compare {files}/clusters/edge-3.toml --real
       real processes with the speeds and links of the file; it takes as long as the table says
 )"},
+    Example{"choose", R"(  rubato choose {files}/clusters/edge-3.toml --out edge-3.toml
+      tries sync models, rates, averages and codecs on virtual time, and writes a cluster file with
+      the quickest; about ten minutes on two cores
+  rubato up edge-3.toml
+      trains with what was chosen
+  rubato choose {files}/clusters/edge-3-skewed.toml --minutes 5 --target-loss 0.6 --out skewed.toml
+      half of the budget, and another target
+)"},
     Example{"study", R"(  rubato study {files}/studies/heterogeneity.toml
       a grid of cluster keys, sync models and seeds; after Ctrl-C the same command continues
   rubato study {files}/studies/heterogeneity.toml --part 3/16

@@ -39,7 +39,7 @@ Result<RunPlace> scheduler_place(const SchedulerRun& run, const std::string& clu
   return place;
 }
 
-Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
+Result<void> scheduler_checked(SchedulerRun run, std::stop_token stop) {
   RUBATO_ASSIGN(const auto bind, nodes::parse_bind("--bind", run.node.bind));
   RUBATO_ASSIGN(auto keys, nodes::node_keys(run.node, proto::Role::Scheduler,
                                             std::string(proto::kSchedulerName), "--bind", bind));
@@ -50,6 +50,7 @@ Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
                             run.node.bind));
   RUBATO_ASSIGN(auto config, cluster::load_cluster(run.node.file));
   RUBATO_TRY(cluster::require_trainable(config));
+  run.node.sync = config.sync_or(run.node.sync);
   if (run.node.seed) config.seed = *run.node.seed;
   if (run.target_loss) config.stop.target_loss = run.target_loss;
   const std::string command =

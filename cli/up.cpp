@@ -32,6 +32,7 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
   if (options.seed) config.seed = *options.seed;
   options.seed = config.seed;
   set_log_quiet(options.quiet);
+  options.sync = config.sync_or(options.sync);
   RUBATO_TRY(sync::find_model(options.sync));
   RUBATO_TRY(nodes::interruptible(process_stop(stop),
                                   [&] { return nodes::check_links(config, options.throttle); }));

@@ -22,6 +22,7 @@
 #include "scheduler/stop_criterion.hpp"
 #include "server/optimizer.hpp"
 #include "server/update_norms.hpp"
+#include "sync/factory.hpp"
 #include "sync/options.hpp"
 #include "train/cuda/precision.hpp"
 #include "train/data/dataset.hpp"
@@ -188,6 +189,7 @@ struct ClusterConfig {
   train::Partition partition;
   TrainingConfig training;
   OptimizerConfig optimizer;
+  std::string sync_model = sync::trained_model();  // unless --sync names one
   sync::Options sync;
   EvaluationConfig evaluation;
   SnapshotConfig snapshot;
@@ -210,6 +212,8 @@ struct ClusterConfig {
   bool described() const { return own_data() || own_model(); }
   // Each worker trains on a file of its own, which no other node reads.
   bool own_data() const { return partition.kind == train::Partition::Kind::Local; }
+  // The sync model of a run. `named`: by --sync; empty: it names none.
+  std::string sync_or(const std::string& named) const { return named.empty() ? sync_model : named; }
 };
 
 // One worker of the expanded groups.

@@ -9,6 +9,7 @@
 #include "proto/endpoint.hpp"
 #include "scheduler/scheduler.hpp"
 #include "server/optimizer_options.hpp"
+#include "sync/factory.hpp"
 #include "sync/option_table.hpp"
 #include "train/model/device_names.hpp"
 #include "train/model/input_schema.hpp"
@@ -74,6 +75,12 @@ ClusterRow optimizer_kind() {
   return {"optimizer", "kind", "what a server does with a commit", kAny, kinds};
 }
 
+std::vector<std::string> sync_names() {
+  std::vector<std::string> names;
+  for (const sync::ModelInfo& model : sync::models()) names.emplace_back(model.name);
+  return names;
+}
+
 // NOLINTNEXTLINE(readability-function-size): a table, one row a key
 std::vector<ClusterRow> make_cluster_rows() {
   using Row = ClusterRow;
@@ -83,6 +90,8 @@ std::vector<ClusterRow> make_cluster_rows() {
       {kTopSection, "seed",
        "initial weights, partition, order of samples and jitter follow from it", kNotNegative,
        +[](C& c) -> std::uint64_t& { return c.seed; }},
+      own<C>({kTopSection, "sync_model", "the sync model of a run, unless --sync names one", kAny,
+              Row::Word{sync_names(), [](C& c) -> std::string& { return c.sync_model; }}}),
       own<C>({kTopSection, "worker_count",
               "workers in all; the groups share them in proportion to their count. Of more groups "
               "than workers, the largest have one each",

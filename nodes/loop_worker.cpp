@@ -294,6 +294,7 @@ Result<std::unique_ptr<LoopWorker>> LoopWorker::open(LoopRun run, std::vector<Lo
   RUBATO_TRY(check_tensors(tensors));
   RUBATO_TRY(find_aliases(tensors));
   RUBATO_ASSIGN(auto config, load_config(run.node));
+  run.node.sync = config.sync_or(run.node.sync);
   RUBATO_ASSIGN(const auto identity, identity_of(run, config));
   run.node.name = identity.name;
   if (run.channel >= 0)

@@ -53,7 +53,8 @@ struct Node {
 
 Result<cluster::ClusterPlan> plan_of(const cluster::ClusterConfig& config,
                                      const NodeOptions& options, const train::SampleFacts& facts) {
-  return cluster::make_node_plan(config, options.sync, config.seed, facts.shape, facts.classes);
+  return cluster::make_node_plan(config, config.sync_or(options.sync), config.seed, facts.shape,
+                                 facts.classes);
 }
 
 // The data that the workers share out, where the node needs them.
@@ -79,8 +80,9 @@ Result<Node> load_server(const NodeOptions& options, cluster::ClusterConfig conf
   if (config.own_model()) {
     RUBATO_ASSIGN(auto table, ask_for_table(options, config, proto::Role::Server, who, {}, stop));
     Node node{std::move(config), {}, {}};
-    RUBATO_ASSIGN(node.plan, cluster::make_own_node_plan(node.config, options.sync,
-                                                         node.config.seed, std::move(table)));
+    RUBATO_ASSIGN(node.plan,
+                  cluster::make_own_node_plan(node.config, node.config.sync_or(options.sync),
+                                              node.config.seed, std::move(table)));
     return node;
   }
   if (!config.own_data()) return load_node(options, std::move(config), false, stop);

@@ -74,6 +74,7 @@ Model rows::ace() {
       .gate = [](const Options& o) -> std::unique_ptr<Gate> {
         return std::make_unique<AceGate>(o.of<AceOptions>());
       },
+      .tries = {.options = {{}, {{"local_steps", "4"}}}, .rates = {0.5, 1}, .means = true},
       .spacing_key = "local_steps"};
 }
 

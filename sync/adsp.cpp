@@ -430,6 +430,7 @@ Model rows::adsp() {
             const bool tuned = o.of<AdspOptions>().batches == Batches::Speed;
             return largest_batch(tuned ? kMostBatches : 1, batch);
           },
+      .tries = {.options = {{}, {{"overlap", "true"}}}, .rates = {1, 2, 4}},
       .lack = [](const Options& o, std::uint64_t) -> std::optional<Lack> {
         if (o.of<AdspOptions>().fixed_rate) return std::nullopt;
         return Lack{"sync.adsp.fixed_rate", "loss to search a rate by; give the rate"};

@@ -13,7 +13,8 @@ Model rows::asp() {
                    .title = "ASP",
                    .summary = "every step is committed and applied at once, nobody waits",
                    .source = "Recht et al. 2011, Dean et al. 2012",
-                   .compared = true}};
+                   .compared = true},
+          .tries = {.options = {{}}, .rates = {1, 2, 4, 8}}};
 }
 
 }  // namespace rubato::sync

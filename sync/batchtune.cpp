@@ -9,21 +9,21 @@ Model batchtune_bsp();
 }
 
 Model rows::batchtune_bsp() {
-  return {.info = {.name = "batchtune-bsp",
-                   .title = "BatchTune-BSP",
-                   .summary = "BSP with mini-batches in proportion to speed",
-                   .source = "after Chen et al. (R2SP), INFOCOM 2019"},
-          .options = {option<&BatchTuneBspOptions::most>(
-              "most", "largest mini-batch, in configured ones", Limits::within(1, 1000))},
-          .gate = Model::barrier,
-          .tuner = [](const Options& o, const RunFacts& f) -> std::unique_ptr<Tuner> {
-            return std::make_unique<BatchTuner>(o.of<BatchTuneBspOptions>().most, f.batch);
-          },
-          .weighs = [](const Options&) { return true; },
-          .batch_max =
-              [](const Options& o, int batch) {
-                return largest_batch(o.of<BatchTuneBspOptions>().most, batch);
-              }};
+  return {
+      .info = {.name = "batchtune-bsp",
+               .title = "BatchTune-BSP",
+               .summary = "BSP with mini-batches in proportion to speed",
+               .source = "after Chen et al. (R2SP), INFOCOM 2019"},
+      .options = {option<&BatchTuneBspOptions::most>(
+          "most", "largest mini-batch, in configured ones", Limits::within(1, 1000))},
+      .gate = Model::barrier,
+      .tuner = [](const Options& o, const RunFacts& f) -> std::unique_ptr<Tuner> {
+        return std::make_unique<BatchTuner>(o.of<BatchTuneBspOptions>().most, f.batch);
+      },
+      .weighs = [](const Options&) { return true; },
+      .batch_max = [](const Options& o,
+                      int batch) { return largest_batch(o.of<BatchTuneBspOptions>().most, batch); },
+      .tries = {.options = {{}}, .rates = {1, 2}}};
 }
 
 namespace rows {

@@ -14,7 +14,8 @@ Model rows::bsp() {
                    .source = "Valiant 1990",
                    .compared = true,
                    .baseline = true},
-          .gate = Model::barrier};
+          .gate = Model::barrier,
+          .tries = {.options = {{}}, .rates = {1, 2, 4}}};
 }
 
 }  // namespace rubato::sync

@@ -61,6 +61,7 @@ Model rows::dylu() {
           .tuner = [](const Options& o, const RunFacts&) -> std::unique_ptr<Tuner> {
             return std::make_unique<DyluTuner>(o.of<DyluOptions>());
           },
+          .tries = {.options = {{{"local_steps", "8"}}}, .rates = {1, 2, 4}},
           .spacing_key = "local_steps"};
 }
 

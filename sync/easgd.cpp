@@ -36,6 +36,7 @@ Model rows::easgd() {
         return std::make_unique<EasgdTuner>(o.of<EasgdOptions>());
       },
       .elastic_weight = [](const Options& o) { return o.of<EasgdOptions>().moving_rate; },
+      .tries = {.options = {{{"local_steps", "4"}}, {{"local_steps", "16"}}}},
       .spacing_key = "local_steps"};
 }
 

@@ -160,6 +160,10 @@ int batch_max(std::string_view model, const Options& options, int batch) {
   return row.batch_max ? static_cast<int>(row.batch_max(options, batch)) : batch;
 }
 
+const Tries& tries(std::string_view model) {
+  return model_of(model).tries;
+}
+
 std::string_view spacing_key(std::string_view model) {
   return model_of(model).spacing_key;
 }

@@ -35,6 +35,19 @@ std::string trained_model();
 // Returns: the model's row, or BadInput naming the nearest valid name.
 [[nodiscard]] Result<ModelInfo> find_model(std::string_view name);
 
+// What a search for the best options tries of a model: each line of options with each rate.
+struct Tries {
+  struct Option {
+    std::string_view key;    // of the model: "local_steps"
+    std::string_view value;  // as TOML
+  };
+  std::vector<std::vector<Option>> options = {};  // none: the model is not tried
+  // Parts of the usual global rate. That is 1 where an update is a mean of commits, else 1/m for m
+  // workers.
+  std::vector<double> rates = {1};
+  bool means = false;
+};
+
 // Facts the tuner needs about the whole run.
 struct RunFacts {
   std::uint64_t parameter_bytes = 0;  // bytes(W) on the wire
@@ -68,6 +81,7 @@ std::optional<double> elastic_weight(std::string_view model, const Options& opti
 CommitForm commit_form(std::string_view model, const Options& options);
 // True when a worker takes the reply to an elastic commit as its parameters.
 bool takes_reply(std::string_view model);
+const Tries& tries(std::string_view model);
 // Samples of the largest mini-batch that a worker may be told, `batch` where none is.
 int batch_max(std::string_view model, const Options& options, int batch);
 // As Model::spacing_key. Empty: the model has none.

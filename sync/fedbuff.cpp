@@ -55,6 +55,9 @@ Model rows::fedbuff() {
       .gate = [](const Options& o) -> std::unique_ptr<Gate> {
         return std::make_unique<FedBuffGate>(o.of<FedBuffOptions>());
       },
+      .tries = {.options = {{{"local_steps", "4"}}, {{"local_steps", "16"}}},
+                .rates = {1, 2},
+                .means = true},
       .spacing_key = "local_steps"};
 }
 

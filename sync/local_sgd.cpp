@@ -25,6 +25,7 @@ Model rows::local_sgd() {
         return std::make_unique<BarrierGate>(
             o.of<LocalSgdOptions>().mean ? BarrierGate::Round::Mean : BarrierGate::Round::Each);
       },
+      .tries = {.options = {{{"local_steps", "4"}}, {{"local_steps", "16"}}}, .rates = {1, 2}},
       .spacing_key = "local_steps"};
 }
 

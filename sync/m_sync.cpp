@@ -95,7 +95,8 @@ Model rows::m_sync() {
           .options = {commits},
           .gate = [](const Options& o) -> std::unique_ptr<Gate> {
             return std::make_unique<MSyncGate>(o.of<MSyncOptions>());
-          }};
+          },
+          .tries = {.options = {{}}, .rates = {1, 2}, .means = true}};
 }
 
 }  // namespace rubato::sync

@@ -46,6 +46,8 @@ struct Model {
   bool averages = false;            // an average over the last commits is evaluated
   // The tuner may have shards go back to their initial parameters. Null: no.
   bool (*goes_back)(const Options&) = nullptr;
+  // What `rubato choose` tries of the model.
+  Tries tries = {};
   // What a run lacks that has no loss, and `samples` of data to count. Null: nothing.
   std::optional<Lack> (*lack)(const Options&, std::uint64_t samples) = nullptr;
   // The option that says how rarely a worker commits; it names it to a user whose run has none.

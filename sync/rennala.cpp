@@ -73,7 +73,8 @@ Model rows::rennala() {
           .options = {gradients},
           .gate = [](const Options& o) -> std::unique_ptr<Gate> {
             return std::make_unique<RennalaGate>(o.of<RennalaOptions>());
-          }};
+          },
+          .tries = {.options = {{}}, .rates = {1, 2}, .means = true}};
 }
 
 }  // namespace rubato::sync

@@ -68,7 +68,8 @@ Model rows::ringmaster() {
           .options = {delay},
           .gate = [](const Options& o) -> std::unique_ptr<Gate> {
             return std::make_unique<RingmasterGate>(o.of<RingmasterOptions>());
-          }};
+          },
+          .tries = {.options = {{}}, .rates = {2, 4}}};
 }
 
 }  // namespace rubato::sync

@@ -86,7 +86,8 @@ Model rows::ssp() {
           "staleness", "commits that a worker may be ahead of the slowest", kCount)},
       .gate = [](const Options& o) -> std::unique_ptr<Gate> {
         return std::make_unique<SspGate>(o.of<SspOptions>().staleness);
-      }};
+      },
+      .tries = {.options = {{{"staleness", "3"}}}, .rates = {2, 4}}};
 }
 
 }  // namespace rubato::sync

@@ -209,7 +209,8 @@ Model rows::tempo() {
       .weighs = [](const Options&) { return true; },
       .steers_rate = true,
       .measures_alignment = true,
-      .averages = true};
+      .averages = true,
+      .tries = {.options = {{}}}};
 }
 
 }  // namespace rubato::sync

@@ -158,8 +158,10 @@ std::string services_text(const Box& box, const BoxLayout& layout, const StartOp
         fmt::format("--advertise {}{}", box.server.text(),
                     box.servers.size() > 1 ? fmt::format(" --shards {}", box.servers.size()) : ""));
   }
-  set("OPTIONS", fmt::format("--sync {}{}", options.sync,
-                             options.seed ? fmt::format(" --seed {}", *options.seed) : ""));
+  std::vector<std::string> words;
+  if (!options.sync.empty()) words.push_back("--sync " + options.sync);
+  if (options.seed) words.push_back(fmt::format("--seed {}", *options.seed));
+  set("OPTIONS", fmt::format("{}", fmt::join(words, " ")));
   return text;
 }
 

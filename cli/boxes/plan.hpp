@@ -41,7 +41,7 @@ struct StartOptions {
   bool reinstall = false;         // also where the version is installed
   bool anew = false;              // the earlier run is put aside
   bool unchecked = false;         // doctor is not asked
-  std::string sync;
+  std::string sync;               // empty: as the file says
   std::optional<std::uint64_t> seed;
 };
 

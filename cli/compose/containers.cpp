@@ -123,7 +123,8 @@ Result<Containers> make_containers(const ContainerOptions& options) {
   const auto files = shared_files(config, config_inside);
   std::size_t index = 0;  // of a worker
   for (const auto& [role, name] : cluster_nodes(config)) {
-    Container node{role, name, 0, 0, arguments(role, name, inside, options.sync), files};
+    Container node{role, name, 0, 0, arguments(role, name, inside, config.sync_or(options.sync)),
+                   files};
     if (role == Role::Worker) {
       node.cpus = cpus_of(workers[index].device.step_seconds, fastest);
       node.memory_mib = std::llround(1024 * workers[index].memory_gib);

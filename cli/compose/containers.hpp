@@ -52,7 +52,7 @@ struct Containers {
   std::vector<Container> nodes;    // as cluster_nodes()
 };
 
-// Requires: `options.sync` exists.
+// Requires: `options.sync` exists, or is empty: the file says which.
 [[nodiscard]] Result<Containers> make_containers(const ContainerOptions& options);
 
 // A node, and the name that its key has.

@@ -1,0 +1,248 @@
+// `rubato choose`: which sync model, with which options, is the quickest on a cluster: found on
+// virtual time, and written down as a cluster file.
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <thread>
+
+#include "base/file.hpp"
+#include "base/log.hpp"
+#include "base/terminal.hpp"
+#include "base/text.hpp"
+#include "base/time.hpp"
+#include "base/words.hpp"
+#include "cli/choice/chosen_file.hpp"
+#include "cli/choice/option_runs.hpp"
+#include "cli/commands.hpp"
+#include "cli/interrupt.hpp"
+#include "cluster/cluster_plan.hpp"
+#include "cluster/own_data.hpp"
+#include "nodes/loop_command.hpp"
+#include "nodes/loop_launcher.hpp"
+#include "report/table.hpp"
+#include "train/device.hpp"
+
+namespace rubato::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A budget of N minutes is what so many usual cores compute in them.
+constexpr double kUsualCores = 2;
+constexpr double kBudgetOfSearch = 0.75;  // the rest is for clusters that are not as the file says
+constexpr std::size_t kPlacesShown = 10;
+constexpr double kEvaluationsMin = 20;  // in a time that can be compared
+
+std::string time_text(double seconds) {
+  return std::isfinite(seconds) ? duration_text(seconds) : "not reached";
+}
+
+double reached_of(const std::vector<double>& times) {
+  return static_cast<double>(
+      std::ranges::count_if(times, [](double t) { return std::isfinite(t); }));
+}
+
+std::string places_table(const OptionRuns& runs, const std::vector<Halving::Place>& ranking) {
+  std::vector<std::vector<std::string>> columns{
+      {"Option"}, {"Time to target"}, {"Range"}, {"Seeds"}, {"More than the first"}};
+  const double best = ranking.front().median;
+  for (const Halving::Place& place : ranking) {
+    if (columns[0].size() > kPlacesShown) break;
+    const auto [least, most] = std::ranges::minmax(place.times);
+    const double reached = reached_of(place.times);
+    columns[0].push_back(
+        fmt::format("{}. {}", columns[0].size(), runs.options()[place.option].text));
+    columns[1].push_back(time_text(place.median));
+    columns[2].push_back(reached == 0
+                             ? "-"
+                             : fmt::format("{} to {}", time_text(least),
+                                           std::isfinite(most) ? time_text(most) : "never"));
+    columns[3].push_back(reached == static_cast<double>(place.times.size())
+                             ? fmt::format("{}", place.times.size())
+                             : fmt::format("{:.0f}/{}", reached, place.times.size()));
+    columns[4].push_back(std::isfinite(place.median) && place.median > best
+                             ? percent_text(place.median / best - 1)
+                             : "-");
+  }
+  return report::aligned(columns, text_columns(stdout));
+}
+
+std::string wrong_table(const OptionRuns& runs, const Wrong& wrong) {
+  std::vector<std::vector<std::string>> columns{
+      {"Option"}, {"Loses, median"}, {"At most"}, {"Within 10 %"}};
+  const auto text = [](double loss) {
+    return std::isfinite(loss) ? percent_text(loss) : "does not arrive";
+  };
+  for (std::size_t i = 0; i < wrong.options.size(); ++i) {
+    const auto& losses = wrong.losses[i];
+    columns[0].push_back(runs.options()[wrong.options[i]].text);
+    columns[1].push_back(text(upper_median(losses)));
+    columns[2].push_back(text(std::ranges::max(losses)));
+    columns[3].push_back(
+        fmt::format("{} of {}", std::ranges::count_if(losses, [](double l) { return l <= 0.1; }),
+                    losses.size()));
+  }
+  return report::aligned(columns, text_columns(stdout));
+}
+
+// The margin in words.
+std::string answer(const OptionRuns& runs, const std::vector<Halving::Place>& ranking,
+                   std::size_t chosen) {
+  const auto name = [&](std::size_t place) { return runs.options()[ranking[place].option].text; };
+  const Halving::Place& first = ranking.front();
+  if (chosen != 0)
+    return fmt::format(
+        "The choice is {}: {}. {} takes {}, but loses more where links and speeds are "
+        "not as the file says.",
+        name(chosen), time_text(ranking[chosen].median), name(0), time_text(first.median));
+  const std::string text = fmt::format("The choice is {}: {}", name(0), time_text(first.median));
+  if (ranking.size() < 2 || !std::isfinite(ranking[1].median)) return text + ".";
+  const double margin = 1 - first.median / ranking[1].median;
+  const bool apart = std::ranges::max(first.times) < std::ranges::min(ranking[1].times);
+  return fmt::format("{}, {} {}{}", text,
+                     margin < 0.0005 ? "as quick as" : percent_text(margin) + " less than", name(1),
+                     apart ? "." : "; the seeds' ranges meet.");
+}
+
+std::string default_out(const std::string& file) {
+  const fs::path path(file);
+  return (path.parent_path() / (path.stem().string() + ".chosen.toml")).string();
+}
+
+// Writes the cluster file with the option, and sees whether it says what was chosen.
+Result<void> write_chosen(const cluster::ClusterSource& source, const Tried& tried,
+                          const ChooseOptions& options, const std::string& out) {
+  std::vector<Setting> settings = tried.settings;
+  settings.push_back({"sync_model", fmt::format("\"{}\"", tried.sync)});
+  if (options.target_loss)
+    settings.push_back({"stop.target_loss", fmt::format("{}", *options.target_loss)});
+  const std::string text = fmt::format("# Chosen by rubato choose from {}: {}.\n{}", source.file,
+                                       tried.text, with_settings(source.text, settings));
+  RUBATO_ASSIGN(const auto wanted,
+                cluster::parse_cluster(source.text, source.file, source.catalog_text, settings));
+  RUBATO_TRY(write_file(out, text));
+  const auto written = cluster::load_cluster(out);
+  if (written && written->effective == wanted.effective && written->dataset == wanted.dataset)
+    return {};
+  std::error_code ignored;
+  fs::remove(out, ignored);
+  std::string keys;
+  for (const Setting& setting : settings)
+    keys += fmt::format("{}{} = {}", keys.empty() ? "" : ", ", setting.key, setting.value);
+  return fail(
+      ErrorCode::BadInput,
+      fmt::format("{}: cannot be written there{}: name a file beside {} with --out, or set "
+                  "yourself {}",
+                  out, written ? "" : " (" + written.error().message + ")", source.file, keys));
+}
+
+Result<void> choose_checked(const ChooseOptions& options, const std::stop_token& stop) {
+  const Instant began = steady_now();
+  RUBATO_ASSIGN(const auto source, cluster::read_cluster(options.file));
+  set_log_quiet(options.quiet);
+  const std::string out = options.out.empty() ? default_out(options.file) : options.out;
+  std::error_code ignored;
+  if (fs::equivalent(out, options.file, ignored))
+    return fail(ErrorCode::BadInput,
+                fmt::format("--out {}: is the cluster file itself; name another one", out));
+  RUBATO_ASSIGN(auto config, cluster::load_cluster(options.file));
+  RUBATO_TRY(nodes::use_loop(config, options.module, options.loop));
+  const auto edit = [&](cluster::ClusterConfig& each) {
+    if (options.target_loss) each.stop.target_loss = options.target_loss;
+    each.model = config.model;  // with the program of a loop
+    if (!each.stop.max_seconds) each.stop.max_seconds = cluster::run_seconds(each);
+  };
+  edit(config);
+  RUBATO_TRY(cluster::require_step_times(config));
+  if (!config.stop.has_target())
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: no target to be quick to: set stop.target_loss or "
+                            "stop.target_accuracy, or give --target-loss",
+                            options.file));
+  RUBATO_TRY(cluster::require_trainable(config));
+  train::DataSplit data;
+  std::shared_ptr<emulation::LoopLauncher> loops;
+  if (config.own_model()) {
+    RUBATO_TRY(nodes::loop_words(config));
+    RUBATO_ASSIGN(loops, nodes::make_launcher(config));
+  } else {
+    RUBATO_ASSIGN(
+        data, nodes::interruptible(process_stop(stop), [&] { return cluster::load_data(config); }));
+    for (const auto& hint : data.hints) log_warning(hint);
+    RUBATO_TRY(cluster::check_target(config, data));
+    train::log_device(config.worker_device);
+  }
+  RUBATO_ASSIGN(const auto runs, OptionRuns::make(source, edit, data, loops));
+  const std::uint64_t seed = options.seed.value_or(config.seed);
+  const int threads = options.threads > 0
+                          ? options.threads
+                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const double budget = options.minutes * 60 * kUsualCores;
+  RUBATO_ASSIGN(Halving halving, make_search(runs, kBudgetOfSearch * budget));
+  RUBATO_TRY(search(runs, halving, seed, threads, stop, [&](const auto& trials) {
+    log_info(fmt::format("{}: {} of up to {}; {:.0f} % of the budget is spent", halving.part(),
+                         counted(trials.size(), "run"), duration_text(trials.front().seconds),
+                         100 * halving.spent() / budget));
+  }));
+  const auto ranking = halving.ranking();
+  const std::string target = targets_text(config.stop.target_loss, config.stop.target_accuracy,
+                                          config.stop.class_targets, config.dataset.task);
+  const auto wall = [&] { return duration_text((steady_now() - began).seconds()); };
+  if (!std::isfinite(ranking.front().median)) {
+    const Halving::Place& best = ranking.front();
+    return fail(ErrorCode::Missed,
+                fmt::format("no option reached {} {}; the lowest loss was {}, of {}, in {} of the "
+                            "run; the search took {}",
+                            target,
+                            halving.cut_short() ? "before the budget was spent: raise --minutes"
+                                                : "within stop.max_seconds",
+                            loss_text(best.loss), runs.options()[best.option].text,
+                            duration_text(best.seconds), wall()));
+  }
+  log_info("the best on clusters that are not as the file says");
+  RUBATO_ASSIGN(const Wrong wrong,
+                wrong_clusters(runs, ranking, budget - halving.spent(), seed, threads, stop));
+  fmt::print("{}: {}, {} tried, seeds from {}\n\n{}\n\n", config.name, target,
+             counted(runs.options().size(), "option"), seed, places_table(runs, ranking));
+  const std::size_t width = text_columns(stdout);
+  const std::size_t place = choice_of(ranking, wrong);
+  fmt::print("{}\n", wrapped(answer(runs, ranking, place), width));
+  const double interval = config.evaluation.interval_seconds;
+  if (ranking.front().median < kEvaluationsMin * interval)
+    fmt::print("{}\n",
+               wrapped(fmt::format("That is {:.0f} evaluations, so times differ by steps of "
+                                   "{}: a lower evaluation.interval_seconds tells more "
+                                   "options apart.",
+                                   ranking.front().median / interval, duration_text(interval)),
+                       width));
+  if (halving.cut_short())
+    fmt::print("{}\n", wrapped("The budget ended before all seeds had run: with more --minutes the "
+                               "choice is surer.",
+                               width));
+  if (wrong.losses.empty() || wrong.losses.front().empty()) {
+    fmt::print("{}\n", wrapped("Nothing is left of the budget to see what the choice loses where "
+                               "links and speeds are not as the file says.",
+                               width));
+  } else {
+    fmt::print(
+        "\nIf links and speeds are 30 % more or less than the file says, beside the best of "
+        "these:\n\n{}\n\n",
+        wrong_table(runs, wrong));
+  }
+  const Tried& chosen = runs.options()[ranking[place].option];
+  RUBATO_TRY(write_chosen(source, chosen, options, out));
+  fmt::print("Search: {}\nCluster file: {}\nNext: rubato up {}\n", wall(), out, out);
+  return {};
+}
+
+}  // namespace
+
+int choose(const ChooseOptions& options, std::stop_token stop) {
+  const auto done = choose_checked(options, stop);
+  return done ? 0 : report_error(done.error());
+}
+
+}  // namespace rubato::cli
