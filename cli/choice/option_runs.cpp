@@ -15,6 +15,7 @@
 #include "cluster/perturbed.hpp"
 #include "emulation/virtual_cluster.hpp"
 #include "report/findings.hpp"
+#include "report/study/cell_result.hpp"
 #include "report/study/runner.hpp"
 
 namespace rubato::cli {
