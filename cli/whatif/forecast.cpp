@@ -40,10 +40,13 @@ double ratio_of(double part, double whole) {
   return whole > 0 ? part / whole : kInfinity;
 }
 
+// Of all workers; empty where some device does not say what it draws.
 std::optional<double> joules_of(const RunRecord& run) {
-  std::optional<double> sum;
-  for (const WorkerRecord& worker : run.workers)
-    if (worker.joules) sum = sum.value_or(0) + *worker.joules;
+  double sum = 0;
+  for (const WorkerRecord& worker : run.workers) {
+    if (!worker.joules) return std::nullopt;
+    sum += *worker.joules;
+  }
   return sum;
 }
 

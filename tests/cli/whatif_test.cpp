@@ -143,6 +143,9 @@ TEST_CASE("whatif: what the runs add up to") {
   CHECK(f.bytes == 2000);
   REQUIRE(f.joules.has_value());
   CHECK(*f.joules == 7);
+  RunRecord unknown = run_of(10, 100);
+  unknown.workers[0].joules.reset();
+  CHECK_FALSE(forecast("some say nothing", {unknown}).joules.has_value());
   CHECK(f.wait_share == doctest::Approx(0.1));
 }
 
