@@ -21,7 +21,8 @@
 namespace rubato::cli {
 namespace {
 
-// Of the usual core: measured on small and large models (docs/choose.md).
+// What a core is assumed to do (docs/choose.md): figures for every machine, so that all choose
+// alike.
 constexpr double kFlopsPerSecond = 6e9;
 constexpr double kSecondsPerStep = 15e-6;  // of a commit and the decisions that go with it
 constexpr double kSecondsPerByte = 0.5e-9;

@@ -78,7 +78,7 @@ TEST_CASE("full disk: each command that writes files says what is missing, and e
       {"compare-runs", "run", "--svg", "small/a.svg"},
       {"compare-runs", "run", "--html", "small/a.html"},
       {"study", "study.toml", "--out", "small/s"},
-      {"choose", "quick.toml", "--minutes", "0.05", "--out", "small/chosen.toml"},
+      {"choose", "quick.toml", "--minutes", "0.2", "--out", "small/chosen.toml"},
       {"replay", "up", "--seeds", "1", "--fitted", "small/fitted.toml"},
       {"up", "quick.toml", "--out", "small/u"},
       {"up", "quick.toml", "--out", "u", "--overwrite", "--profile", "small/trace"},

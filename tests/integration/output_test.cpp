@@ -57,7 +57,7 @@ std::vector<Printing> printing_commands() {
       {{"compare-runs", "run", "--csv", "runs.csv"}},
       {{"study", "study.toml", "--out", "s"}, forget("s")},
       {{"study", "study.toml", "--out", "s", "--json"}, forget("s")},
-      {{"choose", "quick.toml", "--minutes", "0.05", "--out", "chosen.toml"}},
+      {{"choose", "quick.toml", "--minutes", "0.2", "--out", "chosen.toml"}},
       {{"whatif", "quick.toml", "--sync", "asp", "--seeds", "1"}},
       {{"whatif", "quick.toml", "--sync", "asp", "--seeds", "1", "--json"}},
       {{"replay", "up", "--seeds", "1"}},
