@@ -10,8 +10,17 @@
 
 #include "base/argv.hpp"
 #include "base/file.hpp"
+#include "proto/endpoint.hpp"
 
 namespace rubato::nodes {
+namespace {
+
+bool goes_without_keys(const NodeOptions& node) {
+  const auto scheduler = proto::read_endpoint(node.scheduler);
+  return node.insecure || (scheduler && scheduler->loopback());
+}
+
+}  // namespace
 
 Result<void> use_loop(cluster::ClusterConfig& config, const std::string& module,
                       const std::vector<std::string>& words) {
@@ -47,7 +56,8 @@ Environment loop_environment(const LoopPlace& place) {
                   {"RUBATO_NAME", node.name},
                   {"RUBATO_SYNC", node.sync}};
   if (node.seed) all["RUBATO_SEED"] = std::to_string(*node.seed);
-  if (!node.keys.empty()) all["RUBATO_KEYS"] = node.keys;
+  // A loop that finds the variable uses keys, as a node does that is given --keys.
+  if (!node.keys.empty() || goes_without_keys(node)) all["RUBATO_KEYS"] = node.keys;
   if (!node.state.empty()) all["RUBATO_STATE"] = node.state;
   if (!place.like.empty()) all["RUBATO_LIKE"] = place.like;
   if (node.insecure) all["RUBATO_INSECURE"] = "1";
