@@ -132,8 +132,9 @@ class Host {
     RUBATO_ASSIGN(data_, interruptible(stop, [&] { return cluster::load_data(config_); }));
     RUBATO_TRY(cluster::check_target(config_, data_));
     RUBATO_TRY(check_start());
-    RUBATO_ASSIGN(plan_, cluster::make_node_plan(config_, options_.sync, options_.seed,
-                                                 data_.train.shape, data_.train.classes));
+    RUBATO_ASSIGN(plan_,
+                  cluster::make_node_plan(config_, config_.sync_or(options_.sync), options_.seed,
+                                          data_.train.shape, data_.train.classes));
     RUBATO_ASSIGN(plan_.spec.class_weights, cluster::class_weights(config_, data_.schema));
     plan_.samples = data_.train.size();
     RUBATO_TRY(cluster::plan_samples(config_, plan_, data_));
@@ -170,8 +171,8 @@ class Host {
     RUBATO_TRY(check_start());
     const auto facts = train::facts_of(data_.schema);
     facts_.outputs = data_.schema.outputs();
-    RUBATO_ASSIGN(plan_, cluster::make_node_plan(config_, options_.sync, options_.seed, facts.shape,
-                                                 facts.classes));
+    RUBATO_ASSIGN(plan_, cluster::make_node_plan(config_, config_.sync_or(options_.sync),
+                                                 options_.seed, facts.shape, facts.classes));
     RUBATO_ASSIGN(plan_.spec.class_weights, cluster::class_weights(config_, data_.schema));
     const bool central = data_.held_out.size() > 0;
     plan_.described = samples_;
@@ -184,8 +185,8 @@ class Host {
   Result<void> plan_own_model() {
     RUBATO_TRY(cluster::check_kept(config_, options_.out));
     RUBATO_ASSIGN(auto table, cluster::table_of(schema_));
-    RUBATO_ASSIGN(plan_, cluster::make_own_node_plan(config_, options_.sync, options_.seed,
-                                                     std::move(table)));
+    RUBATO_ASSIGN(plan_, cluster::make_own_node_plan(config_, config_.sync_or(options_.sync),
+                                                     options_.seed, std::move(table)));
     plan_.described = samples_;
     for (const auto& [worker, samples] : samples_) plan_.samples += samples;
     RUBATO_ASSIGN(plan_.held_out, cluster::held_out_in(schema_));

@@ -29,7 +29,7 @@ struct Watch {
 
 struct ClusterHostOptions {
   proto::Endpoint bind;
-  std::string sync;
+  std::string sync;  // empty: as the file says
   std::uint64_t seed = 1;
   std::string out;  // directory for the trained model, made already
   // Directory that outlives this process: another one can go on with the run. Empty: none.
