@@ -214,8 +214,7 @@ void add_what_if(CLI::App* command, WhatIf& options) {
           "NODE=LINK: a worker, group or servers on another link of the catalog");
   several("--codec", asked.codecs, "Codecs of all that workers send and receive");
   command->add_option("--base-sync", options.base_sync,
-                      fmt::format("Sync model of the cluster as it is (default: {}, or the run's)",
-                                  sync::trained_model()));
+                      "Sync model of the cluster as it is (default: the file's, or the run's)");
   command->add_option("--target-loss", options.target_loss, "Target loss (default: the file's)")
       ->check(kPositive);
   command

@@ -75,10 +75,10 @@ void print_json(const whatif::Forecast& base, const std::vector<whatif::Forecast
 // The cluster of a file.
 Result<whatif::Base> base_of_file(const WhatIf& options) {
   // Says what is wrong with the file itself, or that it is another kind of file.
-  RUBATO_TRY(cluster::load_cluster(options.file));
+  RUBATO_ASSIGN(const auto config, cluster::load_cluster(options.file));
   whatif::Base base;
   RUBATO_ASSIGN(base.source, cluster::read_cluster(options.file));
-  base.sync = options.base_sync.empty() ? sync::trained_model() : options.base_sync;
+  base.sync = config.sync_or(options.base_sync);
   if (options.target_loss) base.settings.push_back(target_setting(*options.target_loss));
   RUBATO_TRY(whatif::read_base(base, "as it is"));
   return base;

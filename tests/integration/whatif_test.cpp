@@ -51,8 +51,10 @@ TEST_CASE("whatif: a change stands beside the cluster as it is, the same each ti
 
 TEST_CASE("whatif alone tries every single change, and ranks them") {
   const Workplace place;
-  place.write("quick.toml", QuickCluster{.link = "latency_seconds = 0.02"}.text());
-  const std::string out = what_if(place, {"--base-sync", "bsp", "--seeds", "1", "--quiet"});
+  place.write("quick.toml",
+              "sync_model = \"bsp\"\n" + QuickCluster{.link = "latency_seconds = 0.02"}.text());
+  const std::string out = what_if(place, {"--seeds", "1", "--quiet"});
+  CHECK(contains(out, "quick: 3 workers under BSP"));
   CHECK(contains(out, "What would help most:\n1. "));
   CHECK(contains(out, "all on one machine (shared memory)"));
   CHECK(contains(out, "without one of 2 fast"));
