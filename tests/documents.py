@@ -68,7 +68,7 @@ SKIPPED = [
     (r"extending", r"", r"--sync bsp,duets", "a sync model that the reader has added"),
     (r"gpu", r"", r"", "needs a GPU, or another machine: docs/gpu.md"),
     (r"", r"", r"(^|[ =])bench/", "measures for minutes, with root: bench/run.sh"),
-    (r"", r"", r"^build/bench", "measures for minutes"),
+    (r"", r"", r"^build/(dev/)?bench", "measures for minutes"),
     (r"performance", r"", r"^TIMEFORMAT|^git clone", "measures for minutes; fetches a peer"),
     (r"CONTRIBUTING", r"", r"clang-format", "changes the tree"),
     (r"extending", r"", r"^cc |own\.toml", "builds a program: tests/abi"),
@@ -80,6 +80,10 @@ if subprocess.run(["python3", "-c", "import torch"], capture_output=True).return
 SKIPPED_SHORT = [
     (r"README|python", r"", r"^\./deploy/quickstart\.sh", "builds for six minutes; compares as below"),
     (r"", r"", r"deploy/studies/(tempo|thousand)\.toml", "takes minutes"),
+    (r"", r"", r"^rubato choose", "takes minutes: tests/integration/choose_test.cpp"),
+    (r"choose|help", r"", r"^rubato up edge-3\.toml", "needs the file of rubato choose"),
+    (r"help", r"", r"^rubato whatif deploy/clusters/edge-3\.toml$", "tries every change: minutes"),
+    (r"help", r"", r"^rubato bounds", "docs/what-if.md has it"),
     (r"evaluation", r"", r"^rubato study deploy/studies +#", "the studies run one by one"),
 ]
 
