@@ -142,7 +142,8 @@ Result<std::vector<Halving::Result>> OptionRuns::run(
         return {};
       }));
   // A loop need not obey all sync models, but it has to run.
-  if (std::ranges::all_of(failures, [](const auto& failure) { return failure.has_value(); }))
+  const auto failed = [](const auto& failure) { return failure.has_value(); };
+  if (!failures.empty() && std::ranges::all_of(failures, failed))
     return tl::unexpected<Error>(*failures.front());
   return results;
 }
