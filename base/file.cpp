@@ -1,5 +1,6 @@
 #include "base/file.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -91,6 +92,17 @@ Result<void> check_apart(std::string_view option, const std::string& path,
       return fail(ErrorCode::BadInput,
                   fmt::format("{} {}: is a file that is read; name another", option, path));
   return {};
+}
+
+Result<void> sync_directory(const std::filesystem::path& path) {
+  const std::string name = path.empty() ? "." : path.string();
+  const int directory = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool synced = directory >= 0 && ::fsync(directory) == 0;
+  const int why = errno;
+  if (directory >= 0) ::close(directory);
+  if (synced) return {};
+  return fail(ErrorCode::Io,
+              fmt::format("cannot sync the directory {}: {}", name, std::strerror(why)));
 }
 
 std::string absolute_path(const std::string& path) {

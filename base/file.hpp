@@ -46,6 +46,10 @@ class WholeFile {
 [[nodiscard]] Result<void> check_apart(std::string_view option, const std::string& path,
                                        std::span<const std::string> read);
 
+// What was made, renamed or removed in a directory outlasts a loss of power. Empty: the working
+// one.
+[[nodiscard]] Result<void> sync_directory(const std::filesystem::path& path);
+
 // From the root, without "." and "..". Nothing has to be there.
 std::string absolute_path(const std::string& path);
 

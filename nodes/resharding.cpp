@@ -1,8 +1,6 @@
 #include "nodes/resharding.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/words.hpp"
 #include "proto/shard_map.hpp"
@@ -195,22 +194,13 @@ Result<void> write_shard(const server::FileStorageOptions& options, server::Shar
   return {};
 }
 
-Result<void> sync_folder(const std::string& path) {
-  const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool synced = folder >= 0 && ::fsync(folder) == 0;
-  if (folder >= 0) ::close(folder);
-  if (!synced) return fail(ErrorCode::Io, "cannot sync the directory " + path);
-  return {};
-}
-
 Result<void> move_directory(const std::string& from, const std::string& to) {
   std::error_code failed;
   fs::rename(from, to, failed);
   if (failed)
     return fail(ErrorCode::Io,
                 fmt::format("cannot rename {} to {}: {}", from, to, failed.message()));
-  const std::string parent = fs::path(to).parent_path().string();
-  return sync_folder(parent.empty() ? "." : parent);
+  return sync_directory(fs::path(to).parent_path());
 }
 
 Result<void> remove_directory(const std::string& path) {

@@ -1,6 +1,6 @@
 // nodes/resharding.hpp - the --state directories of a run's servers become those of another number
-// of servers (server/resharding.hpp). What was there stays as it is until all that is new is on
-// disk, so a process that dies meanwhile loses nothing, and the next one begins again.
+// of servers (server/resharding.hpp). The old files stay until all new ones are on disk. A
+// process that dies meanwhile loses nothing, and the next one begins again.
 // Memory: all shards of the run, and one more. Threads: one owner. Errors: BadInput for directories
 // that do not hold the run, one line with the remedy; Io.
 #pragma once

@@ -73,12 +73,7 @@ Result<void> JournalFile::append(std::string_view bytes) {
 Result<void> JournalFile::sync() {
   if (fdatasync(fd_) != 0) return error_of(ErrorCode::Io, path_);
   if (std::exchange(named_, true)) return {};
-  const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
-  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool done = fd >= 0 && fsync(fd) == 0;
-  if (fd >= 0) close(fd);
-  if (!done) return error_of(ErrorCode::Io, folder.string());
-  return {};
+  return sync_directory(std::filesystem::path(path_).parent_path());
 }
 
 void JournalFile::remove() {

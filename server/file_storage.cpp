@@ -253,13 +253,7 @@ Result<void> write_snapshot(const std::string& path, const ShardSnapshot& snapsh
   put_all(out, snapshot);
   if (!out.end() || ::fsync(::fileno(file.get())) != 0) return failed("cannot write");
   if (std::rename(temporary.c_str(), path.c_str()) != 0) return failed("cannot rename to");
-  const std::string directory = std::filesystem::path(path).parent_path().string();
-  const int folder = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return failed("cannot sync the directory of");
-  const bool synced = ::fsync(folder) == 0;
-  ::close(folder);
-  if (!synced) return failed("cannot sync the directory of");
-  return {};
+  return sync_directory(std::filesystem::path(path).parent_path());
 }
 
 // One process has the files of a server at a time: the lock ends with it, however it ends.

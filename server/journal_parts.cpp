@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/checksum.hpp"
+#include "base/file.hpp"
 #include "base/log.hpp"
 
 namespace rubato::server {
@@ -374,12 +375,7 @@ Result<void> PartWriter::begin_file(const Begin& begin) {
   RUBATO_TRY(write_blocks({{&head, sizeof head}}));
   written_ = sizeof head;
   RUBATO_TRY(sync_file());
-  const int folder = ::open(place_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return io_error("cannot sync the directory of", path_);
-  const bool synced = ::fsync(folder) == 0;
-  ::close(folder);
-  if (!synced) return io_error("cannot sync the directory of", path_);
-  return {};
+  return sync_directory(place_.directory);
 }
 
 }  // namespace rubato::server

@@ -29,6 +29,14 @@ TEST_CASE("a missing file and a directory are named, with the reason") {
   CHECK(directory.error().message == "/: Is a directory");
 }
 
+TEST_CASE("a directory is synced, and one that is not there is named with the reason") {
+  CHECK(rubato::sync_directory(std::filesystem::temp_directory_path()));
+  CHECK(rubato::sync_directory(""));
+  const auto missing = rubato::sync_directory("/no/such");
+  REQUIRE_FALSE(missing);
+  CHECK(missing.error().message == "cannot sync the directory /no/such: No such file or directory");
+}
+
 TEST_CASE("a written file replaces the old one and leaves nothing else") {
   const auto directory = std::filesystem::temp_directory_path() / "rubato_write_file_test";
   std::filesystem::remove_all(directory);
