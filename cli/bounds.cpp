@@ -237,8 +237,7 @@ Result<void> bounds_checked(const BoundsRun& options, const std::stop_token& sto
 }  // namespace
 
 int bounds(const BoundsRun& options, std::stop_token stop) {
-  const auto done = bounds_checked(options, stop);
-  return done ? 0 : report_error(done.error());
+  return exit_code(bounds_checked(options, stop));
 }
 
 }  // namespace rubato::cli

@@ -371,8 +371,7 @@ Result<void> act(const BoxesRun& run, const std::stop_token& stop) {
 }  // namespace
 
 int boxes(const BoxesRun& run, std::stop_token stop) {
-  const auto done = act(run, stop);
-  return done ? 0 : report_error(done.error());
+  return exit_code(act(run, stop));
 }
 
 }  // namespace rubato::cli

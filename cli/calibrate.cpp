@@ -213,13 +213,11 @@ Result<void> bench_checked(const MeasureRun& run, const std::stop_token& stop) {
 }  // namespace
 
 int calibrate(const MeasureRun& run, std::stop_token stop) {
-  const auto done = calibrate_checked(run, stop);
-  return done ? 0 : report_error(done.error());
+  return exit_code(calibrate_checked(run, stop));
 }
 
 int bench(const MeasureRun& run, std::stop_token stop) {
-  const auto done = bench_checked(run, stop);
-  return done ? 0 : report_error(done.error());
+  return exit_code(bench_checked(run, stop));
 }
 
 }  // namespace rubato::cli

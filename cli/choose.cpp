@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <thread>
 
 #include "base/file.hpp"
 #include "base/log.hpp"
@@ -18,10 +17,10 @@
 #include "cli/choice/option_runs.hpp"
 #include "cli/commands.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/run_data.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/own_data.hpp"
 #include "nodes/loop_command.hpp"
-#include "nodes/loop_launcher.hpp"
 #include "report/table.hpp"
 #include "train/device.hpp"
 
@@ -163,23 +162,16 @@ Result<void> choose_checked(const ChooseOptions& options, const std::stop_token&
                             "stop.target_accuracy, or give --target-loss",
                             options.file));
   RUBATO_TRY(cluster::require_trainable(config));
-  train::DataSplit data;
-  std::shared_ptr<emulation::LoopLauncher> loops;
-  if (config.own_model()) {
-    RUBATO_TRY(nodes::loop_words(config));
-    RUBATO_ASSIGN(loops, nodes::make_launcher(config));
-  } else {
-    RUBATO_ASSIGN(
-        data, nodes::interruptible(process_stop(stop), [&] { return cluster::load_data(config); }));
-    for (const auto& hint : data.hints) log_warning(hint);
-    RUBATO_TRY(cluster::check_target(config, data));
+  RunData loaded;
+  RUBATO_ASSIGN(const LoadedData* const data,
+                nodes::interruptible(process_stop(stop), [&] { return loaded.of(config); }));
+  if (!config.own_model()) {
+    RUBATO_TRY(cluster::check_target(config, data->split));
     train::log_device(config.worker_device);
   }
-  RUBATO_ASSIGN(const auto runs, OptionRuns::make(source, edit, data, loops));
+  RUBATO_ASSIGN(const auto runs, OptionRuns::make(source, edit, data->split, data->loops));
   const std::uint64_t seed = options.seed.value_or(config.seed);
-  const int threads = options.threads > 0
-                          ? options.threads
-                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = threads_of(options.threads);
   const double budget = options.minutes * 60 * kUsualCores;
   RUBATO_ASSIGN(Halving halving, make_search(runs, kBudgetOfSearch * budget));
   RUBATO_TRY(search(runs, halving, seed, threads, stop, [&](const auto& trials) {
@@ -241,8 +233,7 @@ Result<void> choose_checked(const ChooseOptions& options, const std::stop_token&
 }  // namespace
 
 int choose(const ChooseOptions& options, std::stop_token stop) {
-  const auto done = choose_checked(options, stop);
-  return done ? 0 : report_error(done.error());
+  return exit_code(choose_checked(options, stop));
 }
 
 }  // namespace rubato::cli

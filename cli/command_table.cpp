@@ -188,6 +188,16 @@ void add_study(CLI::App* command, StudyOptions& options) {
   command->add_flag("--quiet", options.quiet, "No progress");
 }
 
+// Of commands that run variants of a cluster in virtual time (cli/variant_runs.hpp).
+template <class Options>
+void add_variant_runs(CLI::App* command, Options& options) {
+  command->add_option("--threads", options.threads, "Runs at a time (0: one a core)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command->add_flag("--json", options.json, "JSON instead of the table");
+  command->add_flag("--quiet", options.quiet, "No progress");
+}
+
 void add_what_if(CLI::App* command, WhatIf& options) {
   whatif::Asked& asked = options.asked;
   const auto several = [&](const char* flag, std::vector<std::string>& to, const char* help) {
@@ -221,11 +231,7 @@ void add_what_if(CLI::App* command, WhatIf& options) {
       ->add_option("--seeds", options.seeds,
                    "Runs of each row (default: 5; 3 where all single changes are tried)")
       ->check(CLI::Range(1, 1000));
-  command->add_option("--threads", options.threads, "Runs at a time (0: one a core)")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  command->add_flag("--json", options.json, "JSON instead of the table");
-  command->add_flag("--quiet", options.quiet, "No progress");
+  add_variant_runs(command, options);
 }
 
 void add_bounds(CLI::App* command, BoundsRun& options) {
@@ -238,11 +244,7 @@ void add_bounds(CLI::App* command, BoundsRun& options) {
   command->add_option("--seeds", options.seeds, "Runs of each model, and of each serial training")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command->add_option("--threads", options.threads, "Runs at a time (0: one a core)")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  command->add_flag("--json", options.json, "JSON instead of the table");
-  command->add_flag("--quiet", options.quiet, "No progress");
+  add_variant_runs(command, options);
 }
 
 void add_replay(CLI::App* command, ReplayRun& options) {
@@ -254,13 +256,9 @@ void add_replay(CLI::App* command, ReplayRun& options) {
   command->add_option("--seeds", options.seeds, "Runs in virtual time")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command->add_option("--threads", options.threads, "Runs at a time (0: one a core)")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
   command->add_option("--fitted", options.fitted,
                       "File for the fitted cluster (TOML); traces go beside it");
-  command->add_flag("--json", options.json, "JSON instead of the table");
-  command->add_flag("--quiet", options.quiet, "No progress");
+  add_variant_runs(command, options);
 }
 
 void add_runs(CLI::App* command, RunsList& options) {

@@ -311,5 +311,9 @@ int boxes(const BoxesRun& run, std::stop_token stop);
 
 // Prints the error as one line. Returns: its exit code.
 int report_error(const Error& error);
+// Threads that a command uses. `asked`: by its user; 0: one a core.
+int threads_of(int asked);
+// The exit code of a command that has done its work. An error is printed so.
+int exit_code(const Result<void>& done);
 
 }  // namespace rubato::cli

@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "base/file.hpp"
 #include "base/log.hpp"
@@ -73,9 +72,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
     train::log_device(config.worker_device);
   }
   report::warn_early(config, models, cluster::data_facts(config, config.seed, data));
-  const int threads = options.threads > 0
-                          ? options.threads
-                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = threads_of(options.threads);
   std::optional<report::Progress> progress;
   if (!options.quiet)
     progress.emplace(stderr, progress_options(config, comparison.planned_runs, false),
@@ -220,8 +217,7 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
 }  // namespace
 
 int compare(const CompareOptions& options, std::stop_token stop) {
-  const auto done = compare_checked(options, stop);
-  return done ? 0 : report_error(done.error());
+  return exit_code(compare_checked(options, stop));
 }
 
 }  // namespace rubato::cli

@@ -88,8 +88,7 @@ Result<void> compare_checked(const CompareRuns& options) {
 }  // namespace
 
 int compare_runs(const CompareRuns& options) {
-  const auto done = compare_checked(options);
-  return done ? 0 : report_error(done.error());
+  return exit_code(compare_checked(options));
 }
 
 }  // namespace rubato::cli

@@ -28,8 +28,7 @@ Result<void> print(const ComposeRun& run) {
 }  // namespace
 
 int compose(const ComposeRun& run) {
-  const auto done = print(run);
-  return done ? 0 : report_error(done.error());
+  return exit_code(print(run));
 }
 
 }  // namespace rubato::cli

@@ -414,8 +414,7 @@ Result<void> describe_checked(const DataRun& run) {
 }  // namespace
 
 int describe_data(const DataRun& options) {
-  const auto done = describe_checked(options);
-  return done ? 0 : report_error(done.error());
+  return exit_code(describe_checked(options));
 }
 
 }  // namespace rubato::cli

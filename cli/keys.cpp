@@ -127,26 +127,22 @@ Result<void> list_keys(const KeyOptions& options) {
   return {};
 }
 
-int code_of(const Result<void>& done) {
-  return done ? 0 : report_error(done.error());
-}
-
 }  // namespace
 
 int keygen(const KeyOptions& options) {
-  return code_of(make_key(options));
+  return exit_code(make_key(options));
 }
 
 int allow(const KeyOptions& options) {
-  return code_of(allow_key(options));
+  return exit_code(allow_key(options));
 }
 
 int revoke(const KeyOptions& options) {
-  return code_of(revoke_key(options));
+  return exit_code(revoke_key(options));
 }
 
 int list(const KeyOptions& options) {
-  return code_of(list_keys(options));
+  return exit_code(list_keys(options));
 }
 
 }  // namespace rubato::cli

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "base/limits.hpp"
@@ -95,6 +96,14 @@ int report_error(const Error& error) {
     default:
       return 1;
   }
+}
+
+int threads_of(int asked) {
+  return asked > 0 ? asked : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+int exit_code(const Result<void>& done) {
+  return done ? 0 : report_error(done.error());
 }
 
 namespace {

@@ -83,9 +83,8 @@ Result<void> scheduler_checked(SchedulerRun run, std::stop_token stop) {
 }
 
 int node_exit_code(const Result<void>& result) {
-  if (result) return 0;
-  if (log_quiet() && result.error().code == ErrorCode::Stopped) return kExitInterrupted;
-  return report_error(result.error());
+  if (!result && log_quiet() && result.error().code == ErrorCode::Stopped) return kExitInterrupted;
+  return exit_code(result);
 }
 
 }  // namespace

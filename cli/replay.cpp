@@ -77,8 +77,7 @@ Result<void> replay_checked(const ReplayRun& options, const std::stop_token& sto
 }  // namespace
 
 int replay(const ReplayRun& options, std::stop_token stop) {
-  const auto done = replay_checked(options, stop);
-  return done ? 0 : report_error(done.error());
+  return exit_code(replay_checked(options, stop));
 }
 
 }  // namespace rubato::cli

@@ -19,8 +19,7 @@ Result<void> report_checked(const std::string& run, bool json) {
 }  // namespace
 
 int report(const ReportRun& run) {
-  const auto done = report_checked(run.run, run.json);
-  return done ? 0 : report_error(done.error());
+  return exit_code(report_checked(run.run, run.json));
 }
 
 }  // namespace rubato::cli

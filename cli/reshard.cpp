@@ -56,8 +56,7 @@ Result<void> reshard_checked(const ReshardRun& run, std::stop_token stop) {
 }  // namespace
 
 int reshard(const ReshardRun& run, std::stop_token stop) {
-  const auto done = reshard_checked(run, stop);
-  return done ? 0 : report_error(done.error());
+  return exit_code(reshard_checked(run, stop));
 }
 
 }  // namespace rubato::cli

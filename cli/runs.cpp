@@ -161,8 +161,7 @@ Result<void> list_checked(const RunsList& options) {
 }  // namespace
 
 int list_runs(const RunsList& options) {
-  const auto done = list_checked(options);
-  return done ? 0 : report_error(done.error());
+  return exit_code(list_checked(options));
 }
 
 }  // namespace rubato::cli

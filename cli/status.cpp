@@ -202,8 +202,7 @@ Result<void> status_checked(StatusRun run, const std::stop_token& stop) {
 }  // namespace
 
 int status(const StatusRun& run, std::stop_token stop) {
-  const auto done = status_checked(run, stop);
-  return done ? 0 : report_error(done.error());
+  return exit_code(status_checked(run, stop));
 }
 
 }  // namespace rubato::cli

@@ -8,7 +8,6 @@
 #include <memory>
 #include <numeric>
 #include <set>
-#include <thread>
 
 #include "base/file.hpp"
 #include "base/log.hpp"
@@ -357,9 +356,7 @@ Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
       fmt::format("{} {:016x}", report::version(), report::program_fingerprint());
   std::size_t kept = 0;
   RUBATO_ASSIGN(const std::vector<Job> jobs, jobs_to_do(studies, build, options.any_build, kept));
-  const int threads = options.threads > 0
-                          ? options.threads
-                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = threads_of(options.threads);
   log_plan(studies, threads);
   log_devices(studies, jobs);
 
@@ -440,8 +437,7 @@ Result<void> report_study(const std::string& directory, bool json) {
 }
 
 int study(const StudyOptions& options, std::stop_token stop) {
-  const auto done = options.merge ? merge_checked(options) : study_checked(options, stop);
-  return done ? 0 : report_error(done.error());
+  return exit_code(options.merge ? merge_checked(options) : study_checked(options, stop));
 }
 
 }  // namespace rubato::cli

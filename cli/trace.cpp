@@ -124,13 +124,11 @@ int make_trace(const TraceMake& options) {
 }
 
 int show_trace(const std::string& file) {
-  const auto done = show(file);
-  return done ? 0 : report_error(done.error());
+  return exit_code(show(file));
 }
 
 int merge_profiles(const MergeOptions& options) {
-  const auto done = merge_traces(options.files, options.out);
-  return done ? 0 : report_error(done.error());
+  return exit_code(merge_traces(options.files, options.out));
 }
 
 }  // namespace rubato::cli

@@ -320,13 +320,11 @@ Result<void> evaluate_checked(ModelRun options) {
 }  // namespace
 
 int predict(const ModelRun& options) {
-  const auto done = predict_checked(options);
-  return done ? 0 : report_error(done.error());
+  return exit_code(predict_checked(options));
 }
 
 int evaluate(const ModelRun& options) {
-  const auto done = evaluate_checked(options);
-  return done ? 0 : report_error(done.error());
+  return exit_code(evaluate_checked(options));
 }
 
 }  // namespace rubato::cli

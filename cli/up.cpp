@@ -76,8 +76,7 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
 }  // namespace
 
 int up(const UpOptions& options, std::stop_token stop) {
-  const auto done = up_checked(options, stop);
-  return done ? 0 : report_error(done.error());
+  return exit_code(up_checked(options, stop));
 }
 
 }  // namespace rubato::cli

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "base/text.hpp"
 #include "base/time.hpp"
+#include "cli/commands.hpp"
 #include "cli/interrupt.hpp"
 #include "cluster/data_facts.hpp"
 #include "cluster/energy.hpp"
@@ -75,9 +75,7 @@ Result<std::vector<std::vector<RunRecord>>> run_variants(const std::vector<Varia
   }
   const auto seeds = static_cast<std::size_t>(options.seeds);
   const std::size_t count = variants.size() * seeds;
-  const int threads = options.threads > 0
-                          ? options.threads
-                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = threads_of(options.threads);
   // Seed by seed, so that an early error shows soon.
   const auto variant_of = [&](std::size_t job) { return job % variants.size(); };
   const auto seed_of = [&](std::size_t job) { return job / variants.size(); };

@@ -165,8 +165,7 @@ Result<void> whatif_checked(const WhatIf& options, const std::stop_token& stop) 
 }  // namespace
 
 int what_if(const WhatIf& options, std::stop_token stop) {
-  const auto done = whatif_checked(options, stop);
-  return done ? 0 : report_error(done.error());
+  return exit_code(whatif_checked(options, stop));
 }
 
 }  // namespace rubato::cli

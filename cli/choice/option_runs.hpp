@@ -42,7 +42,7 @@ class OptionRuns {
   double cost_per_second() const;
 
   // `seed`: of the trials' seed 0. `change`: of the cluster of each trial; may be empty. A run that
-  // an own loop ends with an error counts as diverged, unless all of them do. Requires: trials.
+  // an own loop ends with an error counts as diverged, unless all of them do.
   [[nodiscard]] Result<std::vector<Halving::Result>> run(
       const std::vector<Halving::Trial>& trials, std::uint64_t seed, int threads,
       const std::stop_token& stop,
@@ -71,8 +71,8 @@ inline constexpr double kEvaluationsFirst = 10;
     const std::stop_token& stop,
     const std::function<void(const std::vector<Halving::Trial>&)>& round = {});
 
-// What the best options lose on clusters whose links and speeds are kOff more or less than the file
-// says, beside the best of them there.
+// What the best options lose where the file is wrong: on clusters whose links and speeds are kOff
+// more or less. Each counts beside the best of them there.
 inline constexpr double kOff = 0.3;
 struct Wrong {
   std::vector<std::size_t> options;
