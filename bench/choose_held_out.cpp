@@ -2,11 +2,10 @@
 // its own, and then the choice and all other options run with other seeds. The clusters are drawn
 // from a seed: two to nine workers, H from 1 to 12, links from none to slow, data alike and by
 // label. The target is what one worker alone has learnt after some steps, 3 % above.
-// Two figures: the share of the clusters where the choice takes at most 10 % longer than the best
-// of all options, and the same where links and speeds are 30 % more or less than the choice was
-// told. The best of all is found in hindsight: an option is left out when most of its seeds have
-// taken longer than the choice's median. Usage: bench_choose_held_out [--clusters N] [--first N]
-// [--minutes M] [--threads N]
+// The first figure is the share of clusters where the choice takes at most 10 % longer than the
+// best of all options. The second is the same with links and speeds that are 30 % off. The best is
+// found in hindsight: an option is left out once most of its seeds have taken longer than the
+// choice. Usage: bench_choose_held_out [--clusters N] [--first N] [--minutes M] [--threads N]
 //        bench_choose_held_out --quick | --smoke
 #include <fmt/format.h>
 

@@ -338,14 +338,13 @@ std::string JournalWriter::record(const SchedulerInput& input) {
 Result<JournalReader> JournalReader::open(Bytes bytes) {
   std::string magic;
   put(magic, kMagic);
-  auto first = open_at(bytes, 0);
   for (auto at = bytes.begin();; ++at) {
     at = std::ranges::search(at, bytes.end(), magic.begin(), magic.end(), {}, [](std::byte byte) {
            return static_cast<char>(byte);
          }).begin();
-    if (at == bytes.end()) {
-      if (first) return damaged_at(0);
-      return first;
+    if (at == bytes.end()) {  // what is wrong with the first copy says most
+      auto first = open_at(bytes, 0);
+      return first ? Result<JournalReader>(damaged_at(0)) : std::move(first);
     }
     const auto offset = static_cast<std::size_t>(at - bytes.begin());
     auto copy = open_at(bytes, offset);
