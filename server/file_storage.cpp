@@ -112,11 +112,19 @@ void put_all(Writer& out, const ShardSnapshot& snapshot) {
 
 // --- reading -------------------------------------------------------------------------------------
 
-// Reads what the checksum has shown to be as it was written. Sizes are checked all the same: a file
-// of another format may have a right checksum.
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+// Reads a file once, from its start, and makes the checksum on the way: the caller believes nothing
+// before done() says so. No size is believed that the file cannot have.
 class Reader {
  public:
-  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
+  // Values: lists and chunks are read. Sizes: they are passed over and come out empty, so that a
+  // large file costs no memory.
+  enum class Wanted { Values, Sizes };
+
+  // `size`: of the file, and at least that of a checksum.
+  Reader(std::FILE* file, std::uint64_t size, Wanted wanted)
+      : file_(file), left_(size - sizeof(std::uint64_t)), wanted_(wanted) {}
 
   template <class T>
   T value() {
@@ -127,8 +135,12 @@ class Reader {
   template <class T>
   std::vector<T> list() {
     const auto count = value<std::uint64_t>();
-    if (!good_ || count > rest_.size() / sizeof(T)) {
+    if (!good_ || count > left_ / sizeof(T)) {
       good_ = false;
+      return {};
+    }
+    if (wanted_ == Wanted::Sizes) {
+      pass_over(count * sizeof(T));
       return {};
     }
     std::vector<T> values(count);
@@ -145,45 +157,61 @@ class Reader {
     const bool fits = chunk > 0 && size / chunk + (size % chunk > 0) == count;
     // No more memory than the file has bytes, but for the end of the last chunk.
     if (!good_ || !fits || chunk > proto::kPayloadBytesMax / sizeof(float) ||
-        size > rest_.size() / sizeof(float)) {
+        size > left_ / sizeof(float)) {
       good_ = false;
       return {};
     }
+    if (wanted_ == Wanted::Sizes) {
+      pass_over(size * sizeof(float));
+      return {};
+    }
     ShardParameters::Snapshot all(count);
-    std::uint64_t left = size;
     for (auto& each : all) {
       each.values = std::make_shared<Floats>(chunk);
-      const std::uint64_t n = std::min(left, chunk);
+      const std::uint64_t n = std::min(size, chunk);
       take(std::as_writable_bytes(std::span(*each.values).first(n)));
-      left -= n;
+      size -= n;
     }
     return all;
   }
   bool good() const { return good_; }
-  // Everything was there, and nothing is left.
-  bool done() const { return good_ && rest_.empty(); }
-
- private:
-  void take(std::span<std::byte> out) {
-    if (!good_ || out.size() > rest_.size()) {
-      good_ = false;
-      return;
-    }
-    if (!out.empty()) std::memcpy(out.data(), rest_.data(), out.size());
-    rest_ = rest_.subspan(out.size());
+  // Everything was there, nothing is left, and the checksum is right.
+  bool done() {
+    std::uint64_t sum = 0;
+    return good_ && left_ == 0 && std::fread(&sum, sizeof sum, 1, file_) == 1 &&
+           sum == running_.value();
   }
 
-  std::span<const std::byte> rest_;
+ private:
+  // What the second cache still has when the checksum looks at it.
+  static constexpr std::size_t kPieceBytes = 256 * 1024;
+
+  void take(std::span<std::byte> out) {
+    if (out.size() > left_) good_ = false;
+    for (; good_ && !out.empty(); out = out.subspan(std::min(kPieceBytes, out.size()))) {
+      const auto piece = out.first(std::min(kPieceBytes, out.size()));
+      good_ = std::fread(piece.data(), 1, piece.size(), file_) == piece.size();
+      if (good_) running_.add(piece);
+      left_ -= piece.size();
+    }
+  }
+  // Requires: the file has so many.
+  void pass_over(std::uint64_t bytes) {
+    passed_.resize(std::min(bytes, std::max(kPieceBytes, std::uint64_t{passed_.size()})));
+    for (; good_ && bytes > 0; bytes -= std::min<std::uint64_t>(bytes, passed_.size()))
+      take(std::span(passed_).first(std::min<std::uint64_t>(bytes, passed_.size())));
+  }
+
+  std::FILE* file_;
+  std::uint64_t left_;  // bytes before the checksum
+  const Wanted wanted_;
+  RunningChecksum running_;
+  std::vector<std::byte> passed_;
   bool good_ = true;
 };
 
-// Nothing: the fields do not fit each other.
-std::optional<ShardSnapshot> get_all(std::span<const std::byte> bytes) {
-  Reader in(bytes);
-  ShardSnapshot snapshot;
+void get_all(Reader& in, ShardSnapshot& snapshot) {
   ShardState& state = snapshot.state;
-  in.value<std::uint64_t>();  // magic and format, which the caller has checked
-  in.value<std::uint64_t>();
   snapshot.cluster = in.value<std::uint64_t>();
   snapshot.info.run = in.value<std::uint64_t>();
   snapshot.info.number = in.value<std::uint64_t>();
@@ -212,28 +240,29 @@ std::optional<ShardSnapshot> get_all(std::span<const std::byte> bytes) {
   state.version = in.value<Version>();
   state.updates_begun = in.value<std::uint64_t>();
   state.restores = in.value<std::uint32_t>();
-  if (!in.done()) return std::nullopt;
-  return snapshot;
 }
 
-Result<ShardSnapshot> read_snapshot(const std::string& path) {
-  RUBATO_ASSIGN(const std::string text, read_file(path));
-  const auto bytes = std::as_bytes(std::span(text));
+// With Wanted::Sizes: the whole file is checked, and the snapshot has no parameters, no other lists
+// and no settings.
+Result<ShardSnapshot> read_snapshot(const std::string& path, Reader::Wanted wanted) {
   const auto bad = [&](const char* why) {
     return fail(ErrorCode::Corrupt, fmt::format("{}: {}", path, why));
   };
-  std::array<std::uint64_t, 2> begin{};
-  std::uint64_t sum = 0;
-  if (bytes.size() < sizeof begin + sizeof sum) return bad("is too short for a snapshot");
-  std::memcpy(begin.data(), bytes.data(), sizeof begin);
-  if (begin[0] != kMagic) return bad("is no snapshot");
-  if (begin[1] != kFormat) return bad("is a snapshot of another version of rubato");
-  const auto body = bytes.first(bytes.size() - sizeof sum);
-  std::memcpy(&sum, bytes.data() + body.size(), sizeof sum);
-  if (sum != checksum(body)) return bad("fails its checksum: it is damaged");
-  auto snapshot = get_all(body);
-  if (!snapshot) return bad("fails its checksum: it is damaged");
-  return std::move(*snapshot);
+  std::error_code failed;
+  const std::uint64_t size = std::filesystem::file_size(path, failed);
+  const File file(std::fopen(path.c_str(), "rb"), &std::fclose);
+  if (failed || !file)
+    return fail(ErrorCode::Io,
+                fmt::format("{}: {}", path, failed ? failed.message() : std::strerror(errno)));
+  if (size < 3 * sizeof(std::uint64_t)) return bad("is too short for a snapshot");
+  Reader in(file.get(), size, wanted);
+  if (in.value<std::uint64_t>() != kMagic) return bad("is no snapshot");
+  if (in.value<std::uint64_t>() != kFormat)
+    return bad("is a snapshot of another version of rubato");
+  ShardSnapshot snapshot;
+  get_all(in, snapshot);
+  if (!in.done()) return bad("fails its checksum: it is damaged");
+  return snapshot;
 }
 
 // --- the directory -------------------------------------------------------------------------------
@@ -246,8 +275,7 @@ Result<void> write_snapshot(const std::string& path, const ShardSnapshot& snapsh
     std::remove(temporary.c_str());
     return fail(ErrorCode::Io, fmt::format("{} {}: {}", what, path, reason));
   };
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(temporary.c_str(), "wb"),
-                                                             &std::fclose);
+  const File file(std::fopen(temporary.c_str(), "wb"), &std::fclose);
   if (!file) return failed("cannot write");
   Writer out(file.get());
   put_all(out, snapshot);
@@ -307,7 +335,7 @@ class FileStorage final : public Storage {
     for (std::uint64_t slot = 0; slot < kSnapshotsKept; ++slot) {
       const std::string path = path_of(slot);
       if (!std::filesystem::exists(path)) continue;
-      const auto snapshot = read_snapshot(path);
+      const auto snapshot = read_snapshot(path, Reader::Wanted::Sizes);
       if (!snapshot) {
         all.refused.push_back(snapshot.error().message);
       } else if (snapshot->cluster != options_.cluster) {
@@ -333,7 +361,7 @@ class FileStorage final : public Storage {
       return fail(ErrorCode::Io,
                   fmt::format("{}: snapshot {} is not here", options_.server, info.number));
     const std::string path = path_of(static_cast<std::uint64_t>(slot - slots_.begin()));
-    RUBATO_ASSIGN(auto snapshot, read_snapshot(path));
+    RUBATO_ASSIGN(auto snapshot, read_snapshot(path, Reader::Wanted::Values));
     if (snapshot.info != info)
       return fail(ErrorCode::Io, path + ": another process has written over it");
     return snapshot;
