@@ -1,5 +1,5 @@
 // base/packing.hpp - float32 in fewer bytes: the arithmetic of one element, and where its bytes
-// lie. The host's loops (proto/compression_kernels.cpp, proto/sparse.cpp) and the GPU's kernels
+// lie. The host's loops (proto/compression_kernels.cpp, proto/top_k.cpp) and the GPU's kernels
 // (train/cuda/pack_kernels.hpp) share it, so they have the same bits. docs/compression.md tells the
 // formats. Written without branches and with integer compares, so that GCC vectorises loops of it.
 // Pure. C++17, which older nvcc know. A file that uses it is built without fused multiply-add.
@@ -13,14 +13,7 @@
 
 namespace rubato {
 
-enum class PayloadCodec : std::uint8_t {
-  F32 = 0,
-  F16 = 1,
-  Int8 = 2,
-  TopK = 3,
-  Bf16 = 4,
-  RandomK = 5
-};
+enum class PayloadCodec : std::uint8_t { F32 = 0, F16 = 1, Int8 = 2, TopK = 3, Bf16 = 4 };
 
 inline constexpr std::size_t kInt8Block = 256;  // elements that share one scale
 // Indices of top-k travel as 16 bits within blocks of this many elements.

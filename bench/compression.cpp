@@ -37,7 +37,6 @@ struct Bench {
   std::vector<float> residual = std::vector<float>(kCount);
   std::vector<float> decoded = std::vector<float>(kCount);
   Compressor compressor;
-  std::uint64_t seed = 0;
   int turns = 0;
   int repeats = 0;
   std::vector<bench::Row> rows;
@@ -64,12 +63,11 @@ void measure_codec(Bench& b, PayloadCodec codec, const std::string& size_bar) {
   const std::string name = proto::codec_name(codec);
   const auto memory = [&b] { std::memcpy(b.copy.data(), b.values.data(), kCount * sizeof(float)); };
   b.measure(
-      name + " encode", [&] { b.compressor.compress(compression, b.values, ++b.seed, bytes); },
-      "memcpy", memory);
+      name + " encode", [&] { b.compressor.compress(compression, b.values, bytes); }, "memcpy",
+      memory);
   b.measure(
       name + " encode with error feedback",
-      [&] { b.compressor.compress(compression, b.values, b.residual, ++b.seed, bytes); }, "memcpy",
-      memory);
+      [&] { b.compressor.compress(compression, b.values, b.residual, bytes); }, "memcpy", memory);
   bool decoded = true;
   b.measure(
       name + " decode",
@@ -107,7 +105,6 @@ int main(int argc, char** argv) {
   measure_codec(b, PayloadCodec::Bf16, "<= 0.5");
   measure_codec(b, PayloadCodec::Int8, "<= 0.27");
   measure_codec(b, PayloadCodec::TopK, "<= 0.0333");
-  measure_codec(b, PayloadCodec::RandomK, "");
   measure_kernels(b);
   if (const auto done = bench::report(options, b.rows); !done) {
     fmt::print(stderr, "bench_compression: {}\n", done.error().message);

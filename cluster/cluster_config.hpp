@@ -70,7 +70,7 @@ struct PowerModel {
 };
 
 // How a worker's updates (up) and parameters (down) travel. Updates have error feedback. Parameters
-// in int8, top-k and random-k travel as differences.
+// in int8 and top-k travel as differences.
 struct WireCodecs {
   proto::Compression up;
   proto::Compression down;

@@ -520,9 +520,9 @@ std::vector<OptionRow<LinkModel>> make_link_rows() {
 }
 
 // The codecs in the order of their words. After them comes "auto", which begins with f32.
-constexpr std::array kCodecs{proto::PayloadCodec::F32,  proto::PayloadCodec::F16,
+constexpr std::array kCodecs{proto::PayloadCodec::F32, proto::PayloadCodec::F16,
                              proto::PayloadCodec::Bf16, proto::PayloadCodec::Int8,
-                             proto::PayloadCodec::TopK, proto::PayloadCodec::RandomK};
+                             proto::PayloadCodec::TopK};
 
 std::vector<std::string> codec_words() {
   std::vector<std::string> words;
@@ -552,7 +552,7 @@ std::vector<OptionRow<WireCodecs>> make_codec_rows() {
               OptionRow<W>::Choice{
                   codec_words(), [](const W& w) { return codec_index(w.down.codec, w.auto_down); },
                   [](W& w, std::size_t i) { set_codec(i, w.down.codec, w.auto_down); }}}),
-      own<W>({"wire", "keep", "part of the elements that top-k and random-k send", kAboveZeroToOne,
+      own<W>({"wire", "keep", "part of the elements that top-k sends", kAboveZeroToOne,
               OptionRow<W>::Unit{false, [](const W& w) { return w.up.keep; },
                                  [](W& w, double keep) { w.up.keep = w.down.keep = keep; }}}),
   };

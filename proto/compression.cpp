@@ -19,10 +19,6 @@ constexpr std::uint64_t kCountMax = kPayloadBytesMax / sizeof(float);
 constexpr std::size_t kPiece = 1024;
 static_assert(kPiece % kInt8Block == 0, "pieces are whole blocks");
 
-bool is_sparse(PayloadCodec codec) {
-  return codec == PayloadCodec::TopK || codec == PayloadCodec::RandomK;
-}
-
 // The size of a codec whose size does not depend on the values.
 std::size_t dense_bytes(PayloadCodec codec, std::size_t count) {
   if (codec == PayloadCodec::F32) return count * sizeof(float);
@@ -88,8 +84,6 @@ const char* codec_name(PayloadCodec codec) {
       return "top-k";
     case PayloadCodec::Bf16:
       return "bf16";
-    case PayloadCodec::RandomK:
-      return "random-k";
   }
   return "unknown";
 }
@@ -102,7 +96,6 @@ std::size_t kept(const Compression& compression, std::size_t count) {
 std::size_t compressed_bytes(const Compression& compression, std::size_t count) {
   if (count == 0) return 0;
   if (compression.codec == PayloadCodec::TopK) return top_k_bytes(count, kept(compression, count));
-  if (compression.codec == PayloadCodec::RandomK) return random_k_bytes(kept(compression, count));
   return dense_bytes(compression.codec, count);
 }
 
@@ -118,7 +111,7 @@ std::size_t payload_floats(const Compression& wanted, std::size_t count) {
 }
 
 Result<void> check_compressed_bytes(PayloadCodec codec, std::uint64_t count, std::size_t bytes) {
-  if (codec > PayloadCodec::RandomK)
+  if (codec > PayloadCodec::Bf16)
     return fail(ErrorCode::Corrupt,
                 fmt::format("payload codec {} is unknown", static_cast<int>(codec)));
   const auto wrong = [&] {
@@ -126,14 +119,13 @@ Result<void> check_compressed_bytes(PayloadCodec codec, std::uint64_t count, std
                                                 count, codec_name(codec), bytes));
   };
   if (count > kCountMax) return wrong();
-  if (count == 0 || !is_sparse(codec)) {
+  if (count == 0 || codec != PayloadCodec::TopK) {
     if (bytes != (count == 0 ? 0 : dense_bytes(codec, count))) return wrong();
     return {};
   }
-  const bool top_k = codec == PayloadCodec::TopK;
-  const std::size_t least = top_k ? top_k_bytes(count, 1) : random_k_bytes(1);
-  const std::size_t most = top_k ? top_k_bytes(count, count) : random_k_bytes(count);
-  if (bytes < least || bytes > most || (bytes - least) % (top_k ? 4 : 2) != 0) return wrong();
+  const std::size_t least = top_k_bytes(count, 1);
+  if (bytes < least || bytes > top_k_bytes(count, count) || (bytes - least) % 4 != 0)
+    return wrong();
   return {};
 }
 
@@ -142,7 +134,6 @@ Result<void> decompress(PayloadCodec codec, std::span<const std::byte> bytes,
   RUBATO_TRY(check_compressed_bytes(codec, values.size(), bytes.size()));
   if (values.empty()) return {};
   if (codec == PayloadCodec::TopK) return read_top_k(bytes, values);
-  if (codec == PayloadCodec::RandomK) return read_random_k(bytes, values);
   if (codec == PayloadCodec::Int8) RUBATO_TRY(check_scales(bytes, values.size()));
   if (!read_dense(codec, bytes.data(), {0, values.size()}, values))
     return fail(ErrorCode::Corrupt,
@@ -151,25 +142,26 @@ Result<void> decompress(PayloadCodec codec, std::span<const std::byte> bytes,
 }
 
 void Compressor::compress(const Compression& compression, std::span<const float> values,
-                          std::uint64_t seed, std::span<std::byte> out) {
+                          std::span<std::byte> out) {
   RUBATO_CHECK(out.size() == compressed_bytes(compression, values.size()), "room for the payload");
   if (values.empty()) return;
-  if (is_sparse(compression.codec)) {
-    compress_sparse(compression, values, seed, out);
+  if (compression.codec == PayloadCodec::TopK) {
+    write_top_k(values, selector_.largest(values, kept(compression, values.size())), out);
   } else {
     write_dense(compression.codec, values, {0, values.size()}, out.data());
   }
 }
 
 void Compressor::compress(const Compression& compression, std::span<const float> update,
-                          std::span<float> residual, std::uint64_t seed, std::span<std::byte> out) {
+                          std::span<float> residual, std::span<std::byte> out) {
   RUBATO_CHECK(out.size() == compressed_bytes(compression, update.size()), "room for the payload");
   RUBATO_CHECK(residual.size() == update.size(), "a residual for each element");
   if (update.empty()) return;
   const CompressionKernels& kernels = compression_kernels().back();
-  if (is_sparse(compression.codec)) {
+  if (compression.codec == PayloadCodec::TopK) {
     kernels.add(update.data(), update.size(), residual.data());
-    const auto indices = compress_sparse(compression, residual, seed, out);
+    const auto indices = selector_.largest(residual, kept(compression, residual.size()));
+    write_top_k(residual, indices, out);
     subtract_sent(indices, out.last(2 * indices.size()), residual);
     return;
   }
@@ -182,21 +174,6 @@ void Compressor::compress(const Compression& compression, std::span<const float>
     read_dense(compression.codec, out.data(), {begin, update.size()}, std::span(sent).first(n));
     kernels.subtract(sent.data(), n, rest.data());
   }
-}
-
-std::span<const std::uint32_t> Compressor::compress_sparse(const Compression& compression,
-                                                           std::span<const float> values,
-                                                           std::uint64_t seed,
-                                                           std::span<std::byte> out) {
-  const std::size_t k = kept(compression, values.size());
-  if (compression.codec == PayloadCodec::TopK) {
-    const auto indices = selector_.largest(values, k);
-    write_top_k(values, indices, out);
-    return indices;
-  }
-  const auto indices = selector_.drawn(seed, values.size(), k);
-  write_random_k(values, indices, seed, out);
-  return indices;
 }
 
 }  // namespace rubato::proto

@@ -1,7 +1,7 @@
 // proto/compression.hpp - a chunk of float32 to fewer bytes and back, and the error feedback that
 // keeps what was not sent. docs/compression.md tells the formats and what each loses.
 // Sources: top-k with memory, Stich, Cordonnier, Jaggi, NeurIPS 2018; error feedback, Karimireddy
-// et al., ICML 2019. Pure: same values and seed, same bytes, on every CPU. Errors: decompress never
+// et al., ICML 2019. Pure: same values, same bytes, on every CPU. Errors: decompress never
 // trusts its input: Corrupt, one line. Values that come out are finite, except of F32; values that
 // go in must be, or what comes out is finite and wrong. Threads: a Compressor has one owner.
 #pragma once
@@ -12,18 +12,18 @@
 
 #include "base/result.hpp"
 #include "proto/messages.hpp"
-#include "proto/sparse.hpp"
+#include "proto/top_k.hpp"
 
 namespace rubato::proto {
 
 struct Compression {
   PayloadCodec codec = PayloadCodec::F32;
-  double keep = 0.01;  // the part of the elements that top-k and random-k send; in (0, 1]
+  double keep = 0.01;  // the part of the elements that top-k sends; in (0, 1]
 };
 
 const char* codec_name(PayloadCodec codec);  // "f16", "top-k", ...
 
-// Returns: how many of `count` elements top-k and random-k send. Requires: count > 0.
+// Returns: how many of `count` elements top-k sends. Requires: count > 0.
 std::size_t kept(const Compression& compression, std::size_t count);
 
 // Returns: the exact size of `count` elements.
@@ -47,22 +47,17 @@ std::size_t payload_floats(const Compression& wanted, std::size_t count);
 
 class Compressor {
  public:
-  // Requires: out.size() == compressed_bytes(compression, values.size()). `seed` chooses what
-  // random-k sends: another one for each chunk.
-  void compress(const Compression& compression, std::span<const float> values, std::uint64_t seed,
+  // Requires: out.size() == compressed_bytes(compression, values.size()).
+  void compress(const Compression& compression, std::span<const float> values,
                 std::span<std::byte> out);
 
   // Sends update + residual and leaves in `residual` [same size] what the payload does not say:
   // update + residual - decompress(out).
   void compress(const Compression& compression, std::span<const float> update,
-                std::span<float> residual, std::uint64_t seed, std::span<std::byte> out);
+                std::span<float> residual, std::span<std::byte> out);
 
  private:
-  std::span<const std::uint32_t> compress_sparse(const Compression& compression,
-                                                 std::span<const float> values, std::uint64_t seed,
-                                                 std::span<std::byte> out);
-
-  SparseSelector selector_;
+  TopKSelector selector_;
 };
 
 }  // namespace rubato::proto

@@ -240,7 +240,7 @@ struct Commit {
   std::uint64_t steps = 0;  // local steps accumulated in this commit
   PayloadCodec codec = PayloadCodec::F32;
   bool discard = false;  // the update holds NaN or Inf somewhere: no shard may apply its slice
-  // How the sender wants the reply. Int8, TopK and RandomK: the difference from what it holds.
+  // How the sender wants the reply. Int8 and TopK: the difference from what it holds.
   PayloadCodec reply_codec = PayloadCodec::F32;
   double reply_keep = 0.01;  // as Compression::keep; in (0, 1]
   bool reply_based = false;  // it holds exactly what the last reply noted
@@ -279,10 +279,9 @@ struct Parameters {
   bool dropped = false;        // the sync model did not use the commit, and it was not refused
 };
 
-// Int8, TopK and RandomK travel downwards as differences only.
+// Int8 and TopK travel downwards as differences only.
 inline bool is_difference(PayloadCodec codec) {
-  return codec == PayloadCodec::Int8 || codec == PayloadCodec::TopK ||
-         codec == PayloadCodec::RandomK;
+  return codec == PayloadCodec::Int8 || codec == PayloadCodec::TopK;
 }
 
 // worker -> server: nothing heard of this pull or commit; where does it stand? What was sent

@@ -22,8 +22,7 @@ void ReplyState::want(const Compression& form, bool as_noted) {
 }
 
 proto::Payload ReplyEncoder::encode(const proto::Payload& parameters, std::uint64_t shard,
-                                    ReplyState& state, std::uint64_t seed,
-                                    proto::Parameters& reply) {
+                                    ReplyState& state, proto::Parameters& reply) {
   reply.noted = proto::is_difference(state.wanted.codec);
   const std::uint64_t averaged = reply.noted ? averaged_.count(reply.offset, reply.count) : 0;
   const Compression form = proto::worthwhile(state.wanted, reply.count - averaged);
@@ -41,8 +40,7 @@ proto::Payload ReplyEncoder::encode(const proto::Payload& parameters, std::uint6
   } else {
     if (state.held.empty()) state.held.resize(shard);
     const std::span<float> held = std::span(state.held).subspan(reply.offset, reply.count);
-    if (reply.codec != PayloadCodec::F32)
-      payload = difference(form, values, held, state, seed, reply);
+    if (reply.codec != PayloadCodec::F32) payload = difference(form, values, held, state, reply);
     if (!payload) std::ranges::copy(values, held.begin());
   }
   if (payload) return *std::move(payload);
@@ -66,7 +64,7 @@ std::optional<proto::Payload> ReplyEncoder::halves(const Compression& form,
       std::lower_bound(encoded_.begin(), encoded_.end(), std::tie(form.codec, offset), before);
   if (at != encoded_.end() && at->codec == form.codec && at->offset == offset) return at->payload;
   if (!all_finite(values)) return std::nullopt;
-  proto::Payload payload = compress(form, values, 0, halves_);
+  proto::Payload payload = compress(form, values, halves_);
   if (same_) encoded_.insert(at, {form.codec, offset, payload});
   return payload;
 }
@@ -74,7 +72,6 @@ std::optional<proto::Payload> ReplyEncoder::halves(const Compression& form,
 std::optional<proto::Payload> ReplyEncoder::difference(const Compression& form,
                                                        std::span<const float> values,
                                                        std::span<float> held, ReplyState& state,
-                                                       std::uint64_t seed,
                                                        proto::Parameters& reply) {
   if (!all_finite(values)) return std::nullopt;
   difference_.clear();
@@ -90,7 +87,7 @@ std::optional<proto::Payload> ReplyEncoder::difference(const Compression& form,
   const std::size_t coded = proto::compressed_bytes(form, difference_.size());
   const auto buffer = state.buffers->take();
   const auto bytes = std::as_writable_bytes(std::span(*buffer));
-  compressor_.compress(form, difference_, seed, bytes.first(coded));
+  compressor_.compress(form, difference_, bytes.first(coded));
   const auto sent = proto::decompress(form.codec, bytes.first(coded), difference_);
   RUBATO_CHECK(sent.has_value(), "what was compressed decompresses");
   std::size_t next = 0;
@@ -109,10 +106,10 @@ std::optional<proto::Payload> ReplyEncoder::difference(const Compression& form,
 }
 
 proto::Payload ReplyEncoder::compress(const Compression& form, std::span<const float> values,
-                                      std::uint64_t seed, proto::BufferPool& buffers) {
+                                      proto::BufferPool& buffers) {
   const std::size_t bytes = proto::compressed_bytes(form, values.size());
   const auto buffer = buffers.take();
-  compressor_.compress(form, values, seed, std::as_writable_bytes(std::span(*buffer)).first(bytes));
+  compressor_.compress(form, values, std::as_writable_bytes(std::span(*buffer)).first(bytes));
   return proto::Payload::of(buffer).slice(0, bytes);
 }
 

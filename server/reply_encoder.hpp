@@ -1,6 +1,6 @@
 // server/reply_encoder.hpp - the parameters of a shard in the form that one worker wants:
 // - f16, bf16: the compressed parameters.
-// - int8, top-k, random-k: the compressed difference from what the worker holds. The shard notes
+// - int8, top-k: the compressed difference from what the worker holds. The shard notes
 //   what the worker holds after each reply. So the next difference contains what compression left
 //   out of this one: error feedback for downloads.
 // A chunk that compression would not make smaller travels as f32.
@@ -50,12 +50,11 @@ class ReplyEncoder {
         halves_(proto::payload_floats({proto::PayloadCodec::F16}, chunk)) {}
 
   // `parameters`: as f32, `reply.count` elements from `reply.offset` on. `shard`: elements of the
-  // shard. `seed`: chooses the elements that random-k sends. Sets codec, noted and averaged of
-  // `reply`. Returns: the payload. Parameters that are not finite travel as f32. As f32 it is
-  // `parameters` itself, not a copy. Encode each element of a reply once: a repeated reply is f32,
-  // without this function.
+  // shard. Sets codec, noted and averaged of `reply`. Returns: the payload. Parameters that are not
+  // finite travel as f32. As f32 it is `parameters` itself, not a copy. Encode each element of a
+  // reply once: a repeated reply is f32, without this function.
   proto::Payload encode(const proto::Payload& parameters, std::uint64_t shard, ReplyState& state,
-                        std::uint64_t seed, proto::Parameters& reply);
+                        proto::Parameters& reply);
 
   // Between begin_same() and end_same() a chunk is encoded to f16 or bf16 once, for all workers.
   // Requires: meanwhile the parameters do not change, and chunks begin at the same offsets.
@@ -68,10 +67,9 @@ class ReplyEncoder {
                                        std::span<const float> values, std::uint64_t offset);
   std::optional<proto::Payload> difference(const proto::Compression& form,
                                            std::span<const float> values, std::span<float> held,
-                                           ReplyState& state, std::uint64_t seed,
-                                           proto::Parameters& reply);
+                                           ReplyState& state, proto::Parameters& reply);
   proto::Payload compress(const proto::Compression& form, std::span<const float> values,
-                          std::uint64_t seed, proto::BufferPool& buffers);
+                          proto::BufferPool& buffers);
 
   std::uint64_t chunk_;
   bool blank_;

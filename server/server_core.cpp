@@ -10,7 +10,6 @@
 
 #include "base/check.hpp"
 #include "base/checksum.hpp"
-#include "base/rng.hpp"
 #include "base/words.hpp"
 
 namespace rubato::server {
@@ -971,18 +970,15 @@ proto::Parameters ServerCore::whole_answer(const MemberState& member) const {
 void ServerCore::send_range(PeerId to, const ShardParameters& from, const proto::Parameters& reply,
                             MemberState* member, OnDisk on_disk) {
   const bool coded = member && member->reply.wanted.codec != proto::PayloadCodec::F32;
-  from.for_each_piece(
-      reply.offset, reply.count,
-      [&](std::uint64_t offset, std::uint64_t count, proto::Payload payload) {
-        proto::Parameters piece = reply;
-        piece.offset = offset;
-        piece.count = count;
-        if (coded) {
-          const auto seed = Rng(member->incarnation, piece.sequence, piece.offset).next();
-          payload = replies_.encode(payload, from.size(), member->reply, seed, piece);
-        }
-        send(to, piece, std::move(payload), {}, on_disk);
-      });
+  from.for_each_piece(reply.offset, reply.count,
+                      [&](std::uint64_t offset, std::uint64_t count, proto::Payload payload) {
+                        proto::Parameters piece = reply;
+                        piece.offset = offset;
+                        piece.count = count;
+                        if (coded)
+                          payload = replies_.encode(payload, from.size(), member->reply, piece);
+                        send(to, piece, std::move(payload), {}, on_disk);
+                      });
 }
 
 // The average catches up once the answer to the last update is on its way.

@@ -14,19 +14,14 @@
 
 namespace rubato::train {
 
-// random-k sends what the seed says, not what is there: it stays the host's.
-constexpr bool device_packs(PayloadCodec codec) {
-  return codec != PayloadCodec::RandomK;
-}
-
 // Chunks of one size, one behind the other in the update, and so are their payloads.
 struct PackedRun {
-  PayloadCodec codec = PayloadCodec::F32;  // one that device_packs()
-  std::size_t begin = 0;                   // the first element
-  std::size_t count = 0;                   // elements of a chunk; at least 1
-  std::size_t chunks = 0;                  // at least 1
-  std::size_t keep = 0;                    // top-k: elements of a chunk that are sent
-  std::size_t bytes = 0;                   // of a payload; at most those of `count` floats
+  PayloadCodec codec = PayloadCodec::F32;
+  std::size_t begin = 0;   // the first element
+  std::size_t count = 0;   // elements of a chunk; at least 1
+  std::size_t chunks = 0;  // at least 1
+  std::size_t keep = 0;    // top-k: elements of a chunk that are sent
+  std::size_t bytes = 0;   // of a payload; at most those of `count` floats
 
   // Each payload begins at a whole float.
   std::size_t stride() const { return (bytes + sizeof(float) - 1) / sizeof(float); }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "base/rng.hpp"
 #include "base/timers.hpp"
 #include "worker/elastic_exchange.hpp"
 
@@ -97,8 +96,7 @@ void Exchange::choose_codecs(Duration between) {
 train::Packing Exchange::packing() {
   RUBATO_CHECK(shards_ && !active(), "one exchange at a time, with servers that are known");
   // Else the host needs the values, or keeps what is left of them.
-  const bool device = !elastic_ && !blank_ && !options_.residual;
-  if (!device || !train::device_packs(codecs_.up().codec)) return {};
+  if (elastic_ || blank_ || options_.residual) return {};
   return update_.packing(*shards_, chunk_elements(options_));
 }
 
@@ -114,8 +112,7 @@ void Exchange::commit(Instant now, const Terms& terms, Update update, Mail& mail
   if (update.packed) {
     update_.begin_packed(std::move(update.values));
   } else {
-    update_.begin(std::move(update.values), update.finite,
-                  Rng(mail.incarnation(), sequence_, 0).next());
+    update_.begin(std::move(update.values), update.finite);
   }
   sender_.start();
 }

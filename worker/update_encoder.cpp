@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "base/rng.hpp"
 
 namespace rubato::worker {
 
@@ -52,11 +51,10 @@ std::uint64_t UpdateEncoder::buffer_floats() const {
   return averaged_.empty() ? proto::payload_floats(compression_, chunk_) : chunk_;
 }
 
-void UpdateEncoder::begin(std::shared_ptr<const Floats> update, bool finite, std::uint64_t seed) {
+void UpdateEncoder::begin(std::shared_ptr<const Floats> update, bool finite) {
   end();
   update_ = std::move(update);
   finite_ = finite;
-  seed_ = seed;
   const bool lossless = compression_.codec == proto::PayloadCodec::F32;
   compressing_ = finite && (blank_ || !lossless || owed_);
   if (!compressing_ || blank_) return;
@@ -156,10 +154,9 @@ proto::Payload UpdateEncoder::with_averaged(const proto::Compression& form, std:
   const auto bytes = std::as_writable_bytes(std::span(*buffer));
   const auto update = std::span<const float>(*update_);
   const std::size_t coded = proto::compressed_bytes(form, count - averaged);
-  const std::uint64_t seed = Rng(seed_, begin, 0).next();
   if (averaged == 0) {
     compressor_.compress(form, update.subspan(begin, count),
-                         residual_->values().subspan(begin, count), seed, bytes.first(coded));
+                         residual_->values().subspan(begin, count), bytes.first(coded));
     return proto::Payload::of(buffer).slice(0, coded);
   }
   others_.clear();
@@ -174,7 +171,7 @@ proto::Payload UpdateEncoder::with_averaged(const proto::Compression& form, std:
   if (!compressing_) {
     std::memcpy(bytes.data(), others_.data(), coded);
   } else if (!others_.empty()) {
-    compressor_.compress(form, others_, owed_of_others_, seed, bytes.first(coded));
+    compressor_.compress(form, others_, owed_of_others_, bytes.first(coded));
     auto next = owed_of_others_.cbegin();
     averaged_.for_each_other(begin, count, [&](std::uint64_t offset, std::uint64_t n) {
       const auto length = static_cast<std::ptrdiff_t>(n);

@@ -48,13 +48,12 @@ class UpdateEncoder {
   void use(const proto::Compression& compression);
   // How a device is to pack the next update, for chunks of so many elements. From the first call on
   // the residual is on the device. Lifetime: until the next call. Requires: not active, not blank,
-  // no residual of the host, not random-k.
+  // no residual of the host.
   train::Packing packing(const proto::ShardMap& shards, std::uint64_t chunk);
   // The update in flight was packed so.
   void begin_packed(std::shared_ptr<const Floats> payloads);
-  // The update in flight is this one, of all parameters. `finite`: no NaN or infinity in it. `seed`
-  // chooses the elements that random-k sends.
-  void begin(std::shared_ptr<const Floats> update, bool finite, std::uint64_t seed);
+  // The update in flight is this one, of all parameters. `finite`: no NaN or infinity in it.
+  void begin(std::shared_ptr<const Floats> update, bool finite);
   // These values are in flight in place of an update: they travel as they are. Drops the residual.
   void begin_plain(std::shared_ptr<const Floats> values);
   // Drops the residual of this update and of those before. Requires: active.
@@ -100,7 +99,6 @@ class UpdateEncoder {
   bool owed_;                  // the residual may hold something
   std::uint64_t cleared_ = 0;  // elements whose residual this update has sent in full
   std::uint64_t chunk_;        // elements
-  std::uint64_t seed_ = 0;
   struct Sent {
     std::uint64_t begin = 0;
     proto::Payload payload;

@@ -284,7 +284,7 @@ step_seconds = 1
 [[workers]]
 name = "far"
 step_seconds = 1
-up = "random-k"
+up = "top-k"
 keep = 0.1
 [wire]
 up = "f16"
@@ -297,7 +297,7 @@ max_steps = 1
   CHECK(workers[0].codecs.up.codec == PayloadCodec::F16);
   CHECK(workers[0].codecs.down.codec == PayloadCodec::Int8);
   CHECK(workers[0].codecs.up.keep == 0.01);
-  CHECK(workers[1].codecs.up.codec == PayloadCodec::RandomK);
+  CHECK(workers[1].codecs.up.codec == PayloadCodec::TopK);
   CHECK(workers[1].codecs.down.codec == PayloadCodec::Int8);
   CHECK(workers[1].codecs.up.keep == 0.1);
 }
@@ -526,7 +526,7 @@ TEST_CASE("wrong types and impossible values, section by section") {
   check("evaluation", "interval_seconds = 0", "must be a number from 1e-06 to 100000000");
   check("wire", "chunk_kib = 1", "must be a whole number from 4 to 16384");
   check("wire", "up = \"int9\"",
-        "must be one of f32, f16, bf16, int8, top-k, random-k, auto; did you mean int8?");
+        "must be one of f32, f16, bf16, int8, top-k, auto; did you mean int8?");
   check("wire", "keep = 0", "must be a number above 0 and at most 1");
   check("stop", "target_accuracy = 90", "must be a number above 0 and at most 1");
 }

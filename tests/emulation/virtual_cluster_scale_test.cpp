@@ -85,7 +85,7 @@ TEST_CASE("timing only counts the bytes of compressed payloads") {
   cluster::ClusterConfig config = unequal_cluster();
   config.workers[0].codecs = {.up = {PayloadCodec::TopK, 0.1}, .down = {PayloadCodec::Int8}};
   config.workers[1].codecs = {.up = {PayloadCodec::Int8}, .down = {PayloadCodec::F16}};
-  config.workers[2].codecs = {.up = {PayloadCodec::Bf16}, .down = {PayloadCodec::RandomK, 0.2}};
+  config.workers[2].codecs = {.up = {PayloadCodec::Bf16}, .down = {PayloadCodec::TopK, 0.2}};
   for (const std::string sync : {"bsp", "asp"}) {
     CAPTURE(sync);
     check_same_timing(config, sync);
@@ -97,7 +97,7 @@ TEST_CASE("timing only and training agree where no codec is worthwhile") {
   cluster::ClusterConfig config = unequal_cluster();
   config.workers[0].codecs = {.up = {PayloadCodec::TopK, 1}, .down = {PayloadCodec::TopK, 1}};
   config.workers[1].codecs = {.up = {PayloadCodec::Int8}, .down = {PayloadCodec::Int8}};
-  config.workers[2].codecs = {.up = {PayloadCodec::RandomK, 1}, .down = {PayloadCodec::RandomK, 1}};
+  config.workers[2].codecs = {.up = {PayloadCodec::TopK, 1e-9}, .down = {PayloadCodec::TopK, 1e-9}};
   for (const std::uint64_t chunk_bytes : {200, 12, 8}) {
     CAPTURE(chunk_bytes);
     config.chunk_bytes = chunk_bytes;

@@ -36,8 +36,10 @@ int bad_link(Rng& rng) {
 }
 
 constexpr Compression kCompressions[] = {
-    {PayloadCodec::F16},       {PayloadCodec::Bf16},         {PayloadCodec::Int8},
-    {PayloadCodec::TopK, 0.5}, {PayloadCodec::RandomK, 0.5},
+    {PayloadCodec::F16},
+    {PayloadCodec::Bf16},
+    {PayloadCodec::Int8},
+    {PayloadCodec::TopK, 0.5},
 };
 
 // The largest distance between what a worker holds and the parameters.

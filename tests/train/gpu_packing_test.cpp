@@ -64,7 +64,7 @@ class HostPacker {
         const std::size_t begin = run.begin + c * run.count;
         auto& payload = out.emplace_back(run.bytes);
         compressor_.compress({run.codec, wanted.keep}, std::span(update).subspan(begin, run.count),
-                             std::span(residual_).subspan(begin, run.count), 0, payload);
+                             std::span(residual_).subspan(begin, run.count), payload);
       }
     return out;
   }

@@ -31,7 +31,7 @@ bool same_bytes(const proto::Payload& a, const proto::Payload& b) {
 TEST_CASE("f32 without a residual is the update itself") {
   UpdateEncoder encoder({}, nullptr, 4, 2);
   const auto update = values({1, 2, 3, 4});
-  encoder.begin(update, true, 1);
+  encoder.begin(update, true);
   const auto chunk = encoder.chunk(2, 2);
   CHECK(static_cast<const void*>(chunk.payload.bytes().data()) == update->data() + 2);
   CHECK(chunk.codec == PayloadCodec::F32);
@@ -41,7 +41,7 @@ TEST_CASE("f32 without a residual is the update itself") {
 
 TEST_CASE("a chunk that is sent again is the same bytes, and its residual is counted once") {
   UpdateEncoder encoder({PayloadCodec::TopK, 0.25}, nullptr, 8, 4);
-  encoder.begin(values({8, 4, 2, 1, 1, 2, 4, 8}), true, 1);
+  encoder.begin(values({8, 4, 2, 1, 1, 2, 4, 8}), true);
   const auto second = encoder.chunk(4, 4);
   const auto first = encoder.chunk(0, 4);
   CHECK(sent(first, 4) == std::vector<float>{8, 0, 0, 0});
@@ -50,7 +50,7 @@ TEST_CASE("a chunk that is sent again is the same bytes, and its residual is cou
   CHECK(same_bytes(encoder.chunk(0, 4).payload, first.payload));
   // What was left out follows with the next commits, once.
   for (const float next : {4.0f, 2.0f, 1.0f, 0.0f}) {
-    encoder.begin(values(std::vector<float>(8)), true, 1);
+    encoder.begin(values(std::vector<float>(8)), true);
     const auto now = sent(encoder.chunk(0, 4), 4);
     CHECK(*std::max_element(now.begin(), now.end()) == next);
   }
@@ -61,7 +61,7 @@ TEST_CASE("what an earlier life has left is sent, whatever the codec is now") {
     const auto residual = std::make_shared<Residual>(2);
     residual->values()[1] = 0.5f;
     UpdateEncoder encoder({codec}, residual, 2, 2);
-    encoder.begin(values({1, 2}), true, 1);
+    encoder.begin(values({1, 2}), true);
     CHECK(sent(encoder.chunk(0, 2), 2) == std::vector<float>{1, 2.5f});
     CHECK(residual->values()[1] == 0);
   }
@@ -70,21 +70,21 @@ TEST_CASE("what an earlier life has left is sent, whatever the codec is now") {
 TEST_CASE("another codec for every update: what was sent and what is left add up to the updates") {
   UpdateEncoder encoder({}, nullptr, 6, 4);
   std::vector<double> given(6), arrived(6);
-  const proto::Compression codecs[] = {
-      {PayloadCodec::F32},          {PayloadCodec::TopK, 0.3}, {PayloadCodec::Int8},
-      {PayloadCodec::RandomK, 0.3}, {PayloadCodec::F16},       {PayloadCodec::TopK, 0.5},
-      {PayloadCodec::F32},          {PayloadCodec::F32},       {PayloadCodec::Bf16}};
-  std::uint64_t seed = 0;
+  const proto::Compression codecs[] = {{PayloadCodec::F32},       {PayloadCodec::TopK, 0.3},
+                                       {PayloadCodec::Int8},      {PayloadCodec::F16},
+                                       {PayloadCodec::TopK, 0.5}, {PayloadCodec::F32},
+                                       {PayloadCodec::F32},       {PayloadCodec::Bf16}};
+  int commit = 0;
   for (const auto& codec : codecs) {
     CAPTURE(proto::codec_name(codec.codec));
-    ++seed;
+    ++commit;
     std::vector<float> update(6);
     for (std::size_t i = 0; i < 6; ++i) {
-      update[i] = 0.37f * static_cast<float>(i + seed) - 1.0f;
+      update[i] = 0.37f * static_cast<float>(i + static_cast<std::size_t>(commit)) - 1.0f;
       given[i] += update[i];
     }
     encoder.use(codec);
-    encoder.begin(values(update), true, seed);
+    encoder.begin(values(update), true);
     CHECK(encoder.chunk(0, 4).codec == codec.codec);
     for (const auto& [begin, count] : {std::pair{0, 4}, std::pair{4, 2}}) {
       const auto at = static_cast<std::size_t>(begin), size = static_cast<std::size_t>(count);
@@ -98,21 +98,22 @@ TEST_CASE("another codec for every update: what was sent and what is left add up
   // Nothing is owed after f32, so it sends the next update as it is.
   const auto update = values({1, 2, 3, 4, 5, 6});
   encoder.use({PayloadCodec::F32});
-  encoder.begin(values(std::vector<float>(6)), true, 1);
+  encoder.begin(values(std::vector<float>(6)), true);
   (void)encoder.chunk(0, 4);
   encoder.end();  // given up half way: the rest is still owed
-  encoder.begin(update, true, 1);
+  encoder.begin(update, true);
   CHECK(static_cast<const void*>(encoder.chunk(0, 4).payload.bytes().data()) != update->data());
   (void)encoder.chunk(4, 2);
   encoder.end();
-  encoder.begin(update, true, 1);
+  encoder.begin(update, true);
   CHECK(static_cast<const void*>(encoder.chunk(0, 4).payload.bytes().data()) == update->data());
 }
 
-const proto::Compression kEdges[] = {{PayloadCodec::Int8},         {PayloadCodec::F16},
-                                     {PayloadCodec::TopK, 1},      {PayloadCodec::TopK, 0.75},
-                                     {PayloadCodec::TopK, 1e-9},   {PayloadCodec::RandomK, 1},
-                                     {PayloadCodec::RandomK, 0.5}, {PayloadCodec::RandomK, 1e-9}};
+const proto::Compression kEdges[] = {{PayloadCodec::Int8},
+                                     {PayloadCodec::F16},
+                                     {PayloadCodec::TopK, 1},
+                                     {PayloadCodec::TopK, 0.75},
+                                     {PayloadCodec::TopK, 1e-9}};
 
 TEST_CASE("a chunk that no codec makes smaller travels as f32 and leaves nothing behind") {
   for (const auto& codec : kEdges) {
@@ -124,7 +125,7 @@ TEST_CASE("a chunk that no codec makes smaller travels as f32 and leaves nothing
       UpdateEncoder encoder(codec, residual, size, 4);
       for (int round = 0; round < 2; ++round) {
         const std::vector<float> update(size, 1.001f);
-        encoder.begin(values(update), true, 1);
+        encoder.begin(values(update), true);
         for (std::size_t at = 0; at < size; at += 4) {
           const std::size_t count = std::min<std::size_t>(4, size - at);
           const auto chunk = encoder.chunk(at, count);
@@ -146,8 +147,8 @@ TEST_CASE("a blank update has room for every codec") {
     CAPTURE(codec.keep);
     UpdateEncoder encoder(codec, nullptr, 9, 4, true);
     UpdateEncoder real(codec, nullptr, 9, 4);
-    encoder.begin(values({0, 0, 0, 0}), true, 1);
-    real.begin(values({1, 2, 3, 4, 5, 6, 7, 8, 9}), true, 1);
+    encoder.begin(values({0, 0, 0, 0}), true);
+    real.begin(values({1, 2, 3, 4, 5, 6, 7, 8, 9}), true);
     for (const auto& [begin, count] : {std::pair{0U, 4U}, {4U, 4U}, {8U, 1U}}) {
       CHECK(encoder.chunk(begin, count).payload.size() == real.chunk(begin, count).payload.size());
       CHECK(encoder.chunk(begin, count).codec == real.chunk(begin, count).codec);
@@ -159,7 +160,7 @@ TEST_CASE("an update to be discarded travels as it is and leaves the residual al
   const auto residual = std::make_shared<Residual>(2);
   residual->values()[0] = 0.25f;
   UpdateEncoder encoder({PayloadCodec::Int8}, residual, 2, 2);
-  encoder.begin(values({1, std::numeric_limits<float>::quiet_NaN()}), false, 1);
+  encoder.begin(values({1, std::numeric_limits<float>::quiet_NaN()}), false);
   CHECK_FALSE(encoder.finite());
   CHECK(encoder.chunk(0, 2).codec == PayloadCodec::F32);
   CHECK(encoder.chunk(0, 2).payload.size() == 8);
@@ -220,7 +221,7 @@ TEST_CASE("a device packs f32 only while it has something left of other codecs")
     if (packed)
       encoder.begin_packed(values(std::vector<float>(8)));
     else
-      encoder.begin(values(std::vector<float>(8)), true, 1);
+      encoder.begin(values(std::vector<float>(8)), true);
     encoder.end();
     return packed;
   };
@@ -272,7 +273,6 @@ TEST_CASE("averaged elements follow a chunk as they are, and no codec touches th
   for (const auto& codec : kEdges) {
     CAPTURE(proto::codec_name(codec.codec));
     CAPTURE(codec.keep);
-    if (codec.codec == PayloadCodec::RandomK) continue;  // draws by where a chunk begins
     UpdateEncoder encoder(codec, nullptr, 16, 8, false, averaged);
     UpdateEncoder first(codec, nullptr, 4, 8), second(codec, nullptr, 4, 8);
     Rng rng(3);
@@ -280,9 +280,9 @@ TEST_CASE("averaged elements follow a chunk as they are, and no codec touches th
       std::vector<float> update(16);
       for (float& value : update) value = static_cast<float>(rng.normal());
       update[6] = 3e4f;  // a variance beside small updates
-      encoder.begin(values(update), true, 1);
-      first.begin(values({update[1], update[2], update[3], update[4]}), true, 1);
-      second.begin(values({update[8], update[9], update[10], update[11]}), true, 1);
+      encoder.begin(values(update), true);
+      first.begin(values({update[1], update[2], update[3], update[4]}), true);
+      second.begin(values({update[8], update[9], update[10], update[11]}), true);
       for (int time = 0; time < 2; ++time) {  // sent again: the same bytes
         for (const std::uint64_t begin : {0, 8}) {
           const auto chunk = encoder.chunk(begin, 8);
@@ -309,7 +309,7 @@ TEST_CASE(
     "a chunk of averaged elements alone is their values, and initial values keep their places") {
   UpdateEncoder encoder({PayloadCodec::Int8}, nullptr, 4, 2, false,
                         proto::AveragedElements({{2, 4}}));
-  encoder.begin(values({1, 2, 3, 4}), true, 1);
+  encoder.begin(values({1, 2, 3, 4}), true);
   const auto chunk = encoder.chunk(2, 2);
   CHECK(chunk.averaged == 2);
   CHECK(chunk.codec == PayloadCodec::F32);
@@ -317,7 +317,7 @@ TEST_CASE(
   encoder.begin_plain(values({1, 2, 3, 4}));
   CHECK(encoder.chunk(2, 2).averaged == 0);
   CHECK(sent(encoder.chunk(2, 2), 2) == std::vector<float>{3, 4});
-  encoder.begin(values({1, 2, 3, 4}), true, 1);
+  encoder.begin(values({1, 2, 3, 4}), true);
   CHECK(encoder.chunk(2, 2).averaged == 2);
 }
 

@@ -255,9 +255,6 @@ TEST_CASE("worker: a device packs nothing whose values the host needs") {
   options.residual = std::make_shared<Residual>(8);
   CHECK_FALSE(packs(options));
   options = usual;
-  options.up.codec = proto::PayloadCodec::RandomK;
-  CHECK_FALSE(packs(options));
-  options = usual;
   options.elastic = true;
   options.weight = 0.5;
   CHECK_FALSE(packs(options));

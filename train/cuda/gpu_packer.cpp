@@ -86,10 +86,7 @@ void GpuPacker::pack_chunks(Gpu& gpu, const PackedRun& run, const PackTarget& ta
     }
     case PayloadCodec::TopK:
       return pack_top_k(gpu, target, chunks, run.keep);
-    case PayloadCodec::RandomK:
-      break;
   }
-  RUBATO_CHECK(false, "a device does not pack random-k");
 }
 
 void GpuPacker::pack_top_k(Gpu& gpu, const PackTarget& target, std::size_t chunks,

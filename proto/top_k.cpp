@@ -1,4 +1,4 @@
-#include "proto/sparse.hpp"
+#include "proto/top_k.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include <functional>
 
 #include "base/check.hpp"
-#include "base/rng.hpp"
 #include "proto/compression_kernels.hpp"
 
 namespace rubato::proto {
@@ -41,32 +40,6 @@ bool finite(float x) {
   return magnitude_bits(x) < 0x7f800000U;
 }
 
-// The index that `drawn` takes from each part of a chunk, one after the other.
-class Draw {
- public:
-  Draw(std::uint64_t seed, std::size_t n, std::size_t k)
-      : rng_(seed), whole_(n / k), rest_(n % k), k_(k) {}
-
-  std::uint32_t next() {
-    const std::size_t begin = begin_;
-    begin_ += whole_;
-    error_ += rest_;
-    if (error_ >= k_) {
-      error_ -= k_;
-      ++begin_;
-    }
-    return static_cast<std::uint32_t>(begin + ((rng_.next() >> 32) * (begin_ - begin) >> 32));
-  }
-
- private:
-  Rng rng_;
-  std::size_t whole_;
-  std::size_t rest_;
-  std::size_t k_;
-  std::size_t begin_ = 0;
-  std::size_t error_ = 0;
-};
-
 // A magnitude_bits that more than k elements probably reach, and not many more, from a sample. A
 // bad guess costs time, never correctness. Returns: its bits; 0, all elements, when unsure.
 std::uint32_t guess(std::span<const float> values, std::size_t k) {
@@ -86,8 +59,7 @@ std::uint32_t guess(std::span<const float> values, std::size_t k) {
 
 }  // namespace
 
-std::span<const std::uint32_t> SparseSelector::largest(std::span<const float> values,
-                                                       std::size_t k) {
+std::span<const std::uint32_t> TopKSelector::largest(std::span<const float> values, std::size_t k) {
   RUBATO_CHECK(k >= 1 && k <= values.size(), "top-k keeps 1 to n elements");
   const CompressionKernels& kernels = compression_kernels().back();
   const std::size_t n = values.size();
@@ -111,15 +83,6 @@ std::span<const std::uint32_t> SparseSelector::largest(std::span<const float> va
     if (m == least) --ties;
     indices_[kept++] = indices_[i];
   }
-  return std::span(indices_).first(k);
-}
-
-std::span<const std::uint32_t> SparseSelector::drawn(std::uint64_t seed, std::size_t n,
-                                                     std::size_t k) {
-  RUBATO_CHECK(k >= 1 && k <= n, "random-k keeps 1 to n elements");
-  if (indices_.size() < k) indices_.resize(k);
-  Draw draw(seed, n, k);
-  for (std::size_t i = 0; i < k; ++i) indices_[i] = draw.next();
   return std::span(indices_).first(k);
 }
 
@@ -190,35 +153,6 @@ Result<void> read_top_k(std::span<const std::byte> bytes, std::span<float> value
   }
   if (i != k)
     return fail(ErrorCode::Corrupt, fmt::format("top-k payload holds {} entries, names {}", k, i));
-  return {};
-}
-
-std::size_t random_k_bytes(std::size_t k) {
-  return sizeof(std::uint64_t) + k * kValueBytes;
-}
-
-void write_random_k(std::span<const float> values, std::span<const std::uint32_t> indices,
-                    std::uint64_t seed, std::span<std::byte> out) {
-  RUBATO_CHECK(out.size() == random_k_bytes(indices.size()), "room for the payload");
-  store(out, 0, seed);
-  write_values(values, indices, out.subspan(sizeof seed));
-}
-
-Result<void> read_random_k(std::span<const std::byte> bytes, std::span<float> values) {
-  constexpr std::size_t kHead = sizeof(std::uint64_t);
-  const std::size_t k = bytes.size() < kHead ? 0 : (bytes.size() - kHead) / kValueBytes;
-  if (k == 0 || k > values.size() || bytes.size() != random_k_bytes(k))
-    return fail(ErrorCode::Corrupt, fmt::format("random-k payload of {} bytes for {} elements",
-                                                bytes.size(), values.size()));
-  const auto sent = bytes.subspan(kHead);
-  std::fill(values.begin(), values.end(), 0.0F);
-  Draw draw(load<std::uint64_t>(bytes, 0), values.size(), k);
-  for (std::size_t i = 0; i < k; ++i) {
-    const float value = value_at(sent, i);
-    if (!finite(value))
-      return fail(ErrorCode::Corrupt, fmt::format("random-k entry {} is {}", i, value));
-    values[draw.next()] = value;
-  }
   return {};
 }
 
