@@ -21,10 +21,7 @@ using proto::Role;
 
 namespace {
 
-// An order that took so much longer than the quickest one would mix moments.
-constexpr Duration kOrderLateAfter = Duration::from_ms(1500);
 constexpr Duration kOrderAwaited = Duration::from_seconds(3);
-constexpr Duration kClockStoodStill = Duration::from_ms(-100);
 
 // A reply carries a checksum if the commit did. Compressed replies never do.
 Shard::Checksum answer_checksum(const ReplyState& reply, const proto::Payload& update) {
@@ -50,7 +47,7 @@ ServerCore::ServerCore(const ServerOptions& options, InitialParameters initial,
       storage_(std::move(storage)) {
   RUBATO_CHECK(gate_ != nullptr, "a shard needs a gate");
   RUBATO_CHECK(!storage_ || !options.shard.blank, "a blank shard has nothing to keep");
-  journals_ = options.journal && storage_ && storage_->journals();
+  if (options.journal && storage_ && storage_->journals()) durability_ = Durability(storage_.get());
 }
 
 void ServerCore::on_start(Instant now) {
@@ -92,8 +89,7 @@ void ServerCore::on_wakeup(Instant now) {
 
 // Between the last snapshot and the end of this process are commits that were answered.
 void ServerCore::on_interrupt(Instant now) {
-  const std::uint64_t kept = known_.empty() ? 0 : known_.back().commits;
-  if (!storage_ || journals_ || !id_ || commits() == kept) {
+  if (!storage_ || durability_.journals() || !id_ || commits() == orders_.commits()) {
     leave();
     return;
   }
@@ -108,12 +104,12 @@ void ServerCore::leave() {
 
 proto::Heartbeat ServerCore::state_of_snapshots() const {
   proto::Heartbeat beat;
-  beat.saved = saved_;
-  beat.saving = saving_.value_or(0);
-  beat.commits = kept_commits();
+  beat.saved = orders_.saved();
+  beat.saving = orders_.saving().value_or(0);
+  beat.commits = durability_.kept(commits());
   beat.seeded = seeded_;
-  const bool comes = saving_ && saving_breaks_ == breaks_;
-  beat.wants_snapshot = leave_by_ || (journals_ && id_ && !chained_ && !comes);
+  beat.wants_snapshot =
+      leave_by_ || (id_ && durability_.wants_snapshot(orders_.saving().has_value()));
   return beat;
 }
 
@@ -200,7 +196,7 @@ void ServerCore::on_scheduler(Instant now, const Message& message) {
   } else if (const auto* notice = std::get_if<proto::Notice>(&message.body)) {
     log_.push(notice->text);
   } else if (const auto* beat = std::get_if<proto::Heartbeat>(&message.body)) {
-    if (beat->echo != Instant{}) learn_trip(now - beat->echo);
+    if (beat->echo != Instant{}) orders_.learn_trip(now - beat->echo);
   }
 }
 
@@ -214,7 +210,7 @@ void ServerCore::on_refused(const proto::Refusal& refusal) {
 
 void ServerCore::on_stop(const proto::Stop& stop) {
   stopped_ = stop.reason;
-  waiting_.clear();  // who waits for an answer hears Stop, too
+  durability_.drop_answers();  // who waits for one hears Stop, too
   send(scheduler_, proto::Leave{stop.reason});
   if (stop.failed)
     failure_ =
@@ -230,14 +226,13 @@ void ServerCore::on_welcome(Instant now, Incarnation run, const proto::Welcome& 
     return;
   }
   id_ = welcome.you;
-  for (const auto& found : inventory_.snapshots)
-    if (found.info.run == run) known_.push_back(found.info);
+  orders_.join(run, inventory_.snapshots);
   begin_norms();
   range_ = welcome.range;
-  averaged_ = options_.averaged.within(range_);
+  const bool blank = options_.shard.blank != nullptr;
+  values_ = CommitValues(options_.averaged.within(range_), blank);
   const std::uint64_t chunk = options_.shard.chunk_bytes / sizeof(float);
-  replies_ =
-      ReplyEncoder(std::min(chunk, range_.count()), options_.shard.blank != nullptr, averaged_);
+  replies_ = ReplyEncoder(std::min(chunk, range_.count()), blank, values_.averaged());
   joiner_.on_joined(now);
 }
 
@@ -264,7 +259,7 @@ Result<void> ServerCore::begin_shard(Instant now, Incarnation run, const proto::
   const std::vector<float> initial = initial_(welcome.range);
   RUBATO_CHECK(initial.size() == count, "initial parameters fill the range");
   shard_ = Shard(options_.shard, initial);
-  break_journal();
+  durability_.break_off(now_of_shard());
   return {};
 }
 
@@ -273,15 +268,19 @@ Result<void> ServerCore::begin_shard(Instant now, Incarnation run, const proto::
 Result<void> ServerCore::restore(Instant now, const proto::SnapshotInfo& info, ElementRange range) {
   RUBATO_ASSIGN(phase_, load(info, range));
   std::string journal;
-  if (journals_) {
+  if (durability_.journals()) {
     const auto replayed = storage_->replay(info, setbacks_, [&](std::span<const std::byte> log) {
       return replay(log, shard_, phase_);
     });
     for (const std::string& line : replayed.lines) warnings_.push(line);
     commits_before_ += replayed.commits;
     journal = fmt::format(", and its journal, which has {} more", replayed.commits);
-    synced_commits_ = commits();
-    replayed.whole ? begin_part(0, true) : break_journal();
+    durability_.on_replayed(commits());
+    if (replayed.whole) {
+      durability_.begin_part(now_of_shard(), 0, true);
+    } else {
+      durability_.break_off(now_of_shard());
+    }
   }
   if (phase_ != 0) gate_->on_phase(now, {.number = phase_});  // these orders were carried out
   shard_.forget_workers();
@@ -300,7 +299,7 @@ Result<std::uint32_t> ServerCore::load(const proto::SnapshotInfo& info, ElementR
   snapshot.state.restores = std::max(snapshot.state.restores, shard_.restores());
   shard_ = Shard(options_.shard, snapshot.state);
   commits_before_ += info.commits - commits();
-  saved_ = info.number;
+  orders_.on_loaded(info.number);
   return snapshot.phase;
 }
 
@@ -313,21 +312,20 @@ Result<void> ServerCore::set_back(Instant now, std::uint64_t number) {
     if (options_.shard.blank) return {};
     const std::vector<float> initial = initial_(range_);
     shard_.begin_anew(initial);
-    break_journal();
+    durability_.break_off(now_of_shard());
     log_.push("all shards go back: this one to what it has kept, or to its initial parameters");
     return {};
   }
-  const auto info = std::ranges::find(known_, number, &proto::SnapshotInfo::number);
-  if (info == known_.end())
+  const auto back_to = orders_.find(number);
+  if (!back_to)
     return fail(ErrorCode::Corrupt,
                 fmt::format("scheduler: wants snapshot {}, which is not here", number));
-  const proto::SnapshotInfo back_to = *info;
-  RUBATO_TRY(load(back_to, range_));
-  begin_part(number, false);
+  RUBATO_TRY(load(*back_to, range_));
+  durability_.begin_part(now_of_shard(), number, false);
   shard_.forget_workers();
-  std::erase_if(known_, [&](const auto& each) { return each.number > number; });
+  orders_.forget_after(number);
   log_.push(fmt::format("all shards go back: this one to snapshot {}, which holds {}", number,
-                        counted(back_to.commits, "commit")));
+                        counted(back_to->commits, "commit")));
   return {};
 }
 
@@ -336,48 +334,22 @@ void ServerCore::begin_norms() {
   norms_ = UpdateNorms(options_.update_limit, static_cast<double>(largest));
 }
 
-// A machine that slept has a clock that stood still: then the trip seems to end before it began.
-bool ServerCore::is_late(Instant now, const proto::Save& order) {
-  if (order.clock == Instant{}) return false;
-  const Duration trip = now - order.clock - order.ago;
-  if (trip > least_trip_.value_or(Duration{}) + kOrderLateAfter || trip < kClockStoodStill)
-    return true;
-  learn_trip(trip);
-  return false;
-}
-
-void ServerCore::learn_trip(Duration trip) {
-  least_trip_ = std::min(trip, least_trip_.value_or(trip));
-}
-
 void ServerCore::save(Instant now, const proto::Save& order) {
   if (!storage_ || !id_) return;
-  const std::uint64_t number = order.number;
   poll_saved();
-  if (is_late(now, order)) {
-    warnings_.push(fmt::format(
-        "snapshot {} is left out: its order came late, and other shards have moved on", number));
-    return;
-  }
-  if (saving_) {
-    if (!std::exchange(left_out_, true))
-      warnings_.push(fmt::format("snapshot {} is left out: snapshot {} is still being written",
-                                 number, *saving_));
-    return;
-  }
+  if (!orders_.accepts(now, order, warnings_)) return;
   // A copy of broken parameters is of no use, and would take the place of a good one.
   doubtful_ = true;
   look_at_parameters();
   if (broken_) {
-    warnings_.push(fmt::format("snapshot {} is not kept: the parameters are not finite", number));
+    warnings_.push(
+        fmt::format("snapshot {} is not kept: the parameters are not finite", order.number));
     return;
   }
-  saving_ = number;
-  saving_breaks_ = breaks_;
-  begin_part(number, true);
-  known_.push_back({.run = run_, .number = number, .commits = commits()});
+  durability_.on_save();
+  durability_.begin_part(now_of_shard(), order.number, true);
   storage_->save({.cluster = options_.cluster,
-                  .info = {.run = run_, .number = number, .commits = commits()},
+                  .info = orders_.begin(order.number, commits()),
                   .range = range_,
                   .settings = options_.settings,
                   .phase = phase_,
@@ -386,71 +358,12 @@ void ServerCore::save(Instant now, const proto::Save& order) {
   if (leave_by_) leave();  // nothing is answered any more
 }
 
-void ServerCore::begin_part(std::uint64_t base, bool continues) {
-  if (!journals_) return;
-  write_journal();
-  storage_->begin_part({run_, base, setbacks_, continues});
-  if (continues && base != 0) return;  // the log goes on, too
-  // The snapshot that it goes on from is on disk.
-  keep_log();
-  chained_ = true;
-}
-
-// Each part needs one before that it goes on from: a part without a snapshot ends the chain.
-void ServerCore::break_journal() {
-  if (!journals_) return;
-  storage_->begin_part({run_, 0, setbacks_, false});
-  keep_log();
-  chained_ = false;
-  ++breaks_;
-  break_position_ = position_;
-}
-
-void ServerCore::keep_log() {
-  shard_.keep_log();
-  logged_commits_ = commits();
-}
-
-std::uint64_t ServerCore::write_journal() {
-  ShardLog* const log = shard_.log();
-  const std::uint64_t since = commits() - logged_commits_;
-  if (!log || (log->empty() && since == 0)) return position_;
-  logged_commits_ = commits();
-  return position_ = storage_->append(log->take(storage_->spare()), since);
-}
-
-void ServerCore::send_synced() {
-  if (waiting_.empty() || failure_) return;
-  const auto synced = storage_->synced();
-  if (!synced) {
-    failure_ = synced.error();
-    return;
-  }
-  while (chained_ && !waiting_.empty() && waiting_.front().position <= *synced) {
-    synced_commits_ = std::max(synced_commits_, waiting_.front().commits);
-    outbox_.push(std::move(waiting_.front().answer));
-    waiting_.pop_front();
-  }
-}
-
-std::uint64_t ServerCore::kept_commits() const {
-  return journals_ ? std::min(synced_commits_, commits()) : commits();
-}
-
 bool ServerCore::poll_saved() {
-  if (!saving_) return false;
+  if (!orders_.saving()) return false;
   const auto saved = storage_->poll_saved();
   if (!saved) return false;
-  if (*saved) {
-    saved_ = *saving_;
-    chained_ = chained_ || saving_breaks_ == breaks_;
-  }
-  saving_.reset();
-  left_out_ = false;
-  if (!*saved && !save_failed_)
-    warnings_.push(saved->error().message + "; the run goes on without this snapshot");
-  if (*saved && save_failed_) log_.push("snapshots are written again");
-  save_failed_ = !*saved;
+  if (*saved) durability_.on_saved();
+  orders_.end(*saved, log_, warnings_);
   return true;
 }
 
@@ -538,8 +451,9 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
   }
   if (commit.seeding != member.seeding)
     return on_changed(member, commit, "it is initial values in part");
-  const std::uint64_t averaged =
-      commit.elastic || commit.seeding > 0 ? 0 : averaged_.count(commit.offset, commit.count);
+  const std::uint64_t averaged = commit.elastic || commit.seeding > 0
+                                     ? 0
+                                     : values_.averaged().count(commit.offset, commit.count);
   if (commit.averaged != averaged) {
     refuse(from, RefusalCode::BadMessage,
            fmt::format("{} sent {} averaged elements of {} at element {}; the shard has {} there",
@@ -547,7 +461,7 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
                        averaged));
     return;
   }
-  const auto update = floats_of(commit, message.payload);
+  const auto update = values_.floats(commit, message.payload);
   if (!update) {
     refuse(from, RefusalCode::BadMessage,
            fmt::format("{}: {}", to_string(message.sender), update.error().message));
@@ -570,7 +484,7 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
   const float largest =
       known && !options_.shard.blank ? *known : largest_magnitude(std::as_bytes(*update));
   if (const auto why = judge(member, commit, largest)) member.commit.taint(*why);
-  if (const float mean = largest_mean(commit, message.payload); !(mean <= kInitialMax))
+  if (const float mean = values_.read_means(commit, message.payload); !(mean <= kInitialMax))
     member.commit.taint(std::isfinite(mean) ? proto::RefusedFor::TooLarge
                                             : proto::RefusedFor::NotFinite);
   // The answer to a refused commit is no difference: it replaces all that the worker has.
@@ -608,7 +522,7 @@ void ServerCore::take_seed(Instant now, PeerId from, MemberState& member, const 
       member.commit.taint(RefusedFor::TooLarge);
     } else {
       shard_.seed(initial);
-      break_journal();
+      durability_.break_off(now_of_shard());
       broken_ = doubtful_ = false;
       begin_norms();
       seeded_ = commit.seeding;
@@ -766,7 +680,7 @@ void ServerCore::take_in(MemberState& member, F f) {
 }
 
 void ServerCore::share_averaged(std::span<const Weighted> commits) {
-  if (averaged_.empty()) return;
+  if (values_.averaged().empty()) return;
   double all = 0;
   for (const auto& [member, weight] : commits)
     if (!member->commit.refused()) all += weight * member->commit.weight();
@@ -782,22 +696,11 @@ void ServerCore::share_averaged(std::span<const Weighted> commits) {
 bool ServerCore::mix_averaged(const MemberState& member, const proto::Commit& chunk,
                               const proto::Payload& payload) {
   if (chunk.averaged == 0) return true;
-  if (!(largest_mean(chunk, payload) <= kInitialMax)) return false;
-  std::size_t next = 0;
-  averaged_.for_each(chunk.offset, chunk.count, [&](std::uint64_t offset, std::uint64_t n) {
-    shard_.move_towards(offset, std::span(means_).subspan(next, n), member.averaged_part);
-    next += n;
+  if (!(values_.read_means(chunk, payload) <= kInitialMax)) return false;
+  values_.for_each_mean(chunk, [&](std::uint64_t offset, std::span<const float> values) {
+    shard_.move_towards(offset, values, member.averaged_part);
   });
   return true;
-}
-
-// Copied: memory of another process may change.
-float ServerCore::largest_mean(const proto::Commit& chunk, const proto::Payload& payload) {
-  if (chunk.averaged == 0) return 0;
-  means_.resize(chunk.averaged);
-  const auto bytes = std::as_writable_bytes(std::span(means_));
-  std::ranges::copy(payload.bytes().last(bytes.size()), bytes.begin());
-  return largest_magnitude(bytes);
 }
 
 void ServerCore::release(Instant now, MemberState& member) {
@@ -851,43 +754,12 @@ void ServerCore::add(MemberState& member, const proto::Commit& chunk, std::span<
   ++stats_.chunks_applied;
 }
 
-// A blank shard has no use for the floats.
-Result<std::span<const float>> ServerCore::floats_of(const proto::Commit& commit,
-                                                     const proto::Payload& payload) {
-  if (options_.shard.blank) return std::span<const float>();
-  if (commit.averaged == 0) return decoded(commit, payload);
-  const std::size_t coded = payload.size() - commit.averaged * sizeof(float);
-  const auto others = decoded(commit, payload.slice(0, coded));
-  if (!others) return others;
-  spread_.assign(commit.count, 0.0f);
-  std::size_t next = 0;
-  averaged_.for_each_other(commit.offset, commit.count, [&](std::uint64_t offset, std::uint64_t n) {
-    std::ranges::copy(others->subspan(next, n),
-                      spread_.begin() + static_cast<std::ptrdiff_t>(offset - commit.offset));
-    next += n;
-  });
-  return std::span<const float>(spread_);
-}
-
-Result<std::span<const float>> ServerCore::decoded(const proto::Commit& commit,
-                                                   const proto::Payload& payload) {
-  if (commit.codec == proto::PayloadCodec::F32) return payload.floats(scratch_);
-  scratch_.resize(commit.count - commit.averaged);
-  auto bytes = payload.bytes();
-  if (payload.shared()) {  // what decompress() has checked is not to change under it
-    private_.assign(bytes.begin(), bytes.end());
-    bytes = private_;
-  }
-  RUBATO_TRY(proto::decompress(commit.codec, bytes, scratch_));
-  return std::span<const float>(scratch_);
-}
-
 // Each chunk decoded when it arrived, but a sender can change shared memory afterwards. The other
 // chunks are applied, as they would be if they were streamed.
 template <class F>
 void ServerCore::for_each_held(MemberState& member, F f) {
   member.commit.for_each_chunk([&](const proto::Commit& chunk, const proto::Payload& payload) {
-    const auto update = floats_of(chunk, payload);
+    const auto update = values_.floats(chunk, payload);
     if (update) {
       f(chunk, *update, payload);
       return;
@@ -985,7 +857,10 @@ void ServerCore::send_range(PeerId to, const ShardParameters& from, const proto:
 std::optional<proto::ToPeer> ServerCore::poll_send() {
   auto message = outbox_.poll();
   if (message) return message;
-  send_synced();
+  if (!failure_) {
+    if (auto released = durability_.release(outbox_); !released)
+      failure_ = std::move(released.error());
+  }
   message = outbox_.poll();
   if (message) return message;
   shard_.catch_up();
@@ -1003,10 +878,9 @@ void ServerCore::send(PeerId to, proto::Body body, proto::Payload payload, Insta
                                     .body = std::move(body),
                                     .payload = std::move(payload),
                                     .sent = sent}};
-  const std::uint64_t position = journals_ && answers ? write_journal() : 0;
-  if (position > break_position_ && on_disk == OnDisk::First) {
-    if (waiting_.empty() || waiting_.back().position < position) storage_->sync();
-    waiting_.push_back({position, commits(), std::move(message)});
+  if (answers) durability_.write(now_of_shard());
+  if (answers && on_disk == OnDisk::First && durability_.holds_answers()) {
+    durability_.hold(std::move(message), commits());
   } else {
     outbox_.push(std::move(message));
   }

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,9 +20,12 @@
 #include "base/timers.hpp"
 #include "proto/joiner.hpp"
 #include "proto/outbox.hpp"
+#include "server/commit_values.hpp"
+#include "server/durability.hpp"
 #include "server/reply_encoder.hpp"
 #include "server/shard.hpp"
 #include "server/shard_members.hpp"
+#include "server/snapshot_orders.hpp"
 #include "server/storage.hpp"
 #include "server/update_norms.hpp"
 #include "sync/model.hpp"
@@ -129,9 +131,6 @@ class ServerCore {
   // All shards go back together: to this snapshot; 0: to what is kept, or to initial parameters.
   [[nodiscard]] Result<void> set_back(Instant now, std::uint64_t snapshot);
   void begin_norms();
-  // The order was sent a while ago, so this shard is no longer of the moment that it means.
-  bool is_late(Instant now, const proto::Save& order);
-  void learn_trip(Duration trip);
   void save(Instant now, const proto::Save& order);
   bool poll_saved();  // Returns: true at the end of a save
   void on_members(Instant now, const proto::Members& members);
@@ -185,8 +184,6 @@ class ServerCore {
   // One chunk of `member.commit`. Returns: false if it was changed after it was sent.
   bool mix_averaged(const MemberState& member, const proto::Commit& chunk,
                     const proto::Payload& payload);
-  // Copies the values of averaged elements to means_. Returns: the largest magnitude.
-  float largest_mean(const proto::Commit& chunk, const proto::Payload& payload);
 
   // A whole commit is applied, or refused. It is a new version if it is applied.
   void count_commit(MemberState& member);
@@ -195,13 +192,6 @@ class ServerCore {
   // Adds one chunk, whose payload decoded to `values`, to the shard. `weight`: as in apply().
   void add(MemberState& member, const proto::Commit& chunk, std::span<const float> values,
            const proto::Payload& payload, double weight);
-  // A received payload as floats, averaged elements as 0. Lifetime: of the result, until the next
-  // call.
-  [[nodiscard]] Result<std::span<const float>> floats_of(const proto::Commit& commit,
-                                                         const proto::Payload& payload);
-  // `payload`: of the elements that are not averaged. Lifetime: likewise.
-  [[nodiscard]] Result<std::span<const float>> decoded(const proto::Commit& commit,
-                                                       const proto::Payload& payload);
   // Calls f(chunk, floats, payload) for each chunk of a held commit; refuses those that no longer
   // decode.
   template <class F>
@@ -228,17 +218,7 @@ class ServerCore {
   // Sends [reply.offset, reply.offset + reply.count) of `from`, a message a chunk.
   void send_range(proto::PeerId to, const ShardParameters& from, const proto::Parameters& reply,
                   MemberState* member, OnDisk on_disk = OnDisk::First);
-  // What the shard has logged goes to the journal. Returns: the position behind it.
-  std::uint64_t write_journal();
-  // Begins a part of the journal, of which the shard's state now is the first.
-  void begin_part(std::uint64_t base, bool continues);
-  // The journal leads on to the shard's state no more, until another snapshot is on disk.
-  void break_journal();
-  void keep_log();
-  // Sends the answers of which the commits are on disk.
-  void send_synced();
-  // Commits that a server of the next life will have, as far as is known.
-  std::uint64_t kept_commits() const;
+  Durability::State now_of_shard() { return {shard_, commits(), run_, setbacks_}; }
   // `sent`: as Message::sent.
   void send(proto::PeerId to, proto::Body body, proto::Payload payload = {}, Instant sent = {},
             OnDisk on_disk = OnDisk::First);
@@ -262,13 +242,9 @@ class ServerCore {
   Storage::Inventory inventory_;      // as of the start
   Incarnation run_ = 0;
   ElementRange range_;
-  std::uint64_t commits_before_ = 0;        // of earlier lives
-  std::optional<std::uint64_t> saving_;     // the snapshot that is being written
-  std::optional<Duration> least_trip_;      // of a word to the scheduler and an order back
-  std::uint64_t saved_ = 0;                 // the newest of this run that is on disk
-  std::vector<proto::SnapshotInfo> known_;  // of this run, that may be on disk
-  bool left_out_ = false;                   // one since then; it was told
-  bool save_failed_ = false;                // the last one; it was told
+  std::uint64_t commits_before_ = 0;  // of earlier lives
+  SnapshotOrders orders_;
+  Durability durability_;
 
   std::uint32_t setbacks_ = 0;  // as in Members: carried out
   std::uint32_t seeding_ = 0;   // as in Members
@@ -276,29 +252,11 @@ class ServerCore {
   Incarnation evaluator_ = 0;   // likewise
   std::uint32_t seeded_ = 0;    // as in Heartbeat
   UpdateNorms norms_;
-  bool doubtful_ = false;             // a commit was refused for a NaN: the parameters may have one
-  bool broken_ = false;               // they have
-  proto::AveragedElements averaged_;  // of our range
-  std::vector<float> spread_;         // a received chunk with its averaged elements as 0
-  std::vector<float> means_;          // their values
-  std::vector<float> scratch_;        // a received chunk that is compressed or not aligned
-  std::vector<std::byte> private_;    // one that is compressed, out of shared memory
+  bool doubtful_ = false;  // a commit was refused for a NaN: the parameters may have one
+  bool broken_ = false;    // they have
+  CommitValues values_;
   ReplyEncoder replies_{0};
   ServerStats stats_;
-  bool journals_ = false;
-  bool chained_ = false;      // a snapshot on disk, and the journal after it, lead to the state now
-  std::uint64_t breaks_ = 0;  // of the journal so far, and when the snapshot was taken that is
-  std::uint64_t saving_breaks_ = 0;   // being written
-  std::uint64_t break_position_ = 0;  // nothing was applied since the last break before this
-  std::uint64_t logged_commits_ = 0;  // commits() when something was added last
-  std::uint64_t position_ = 0;        // of the journal
-  std::uint64_t synced_commits_ = 0;
-  struct Waiting {
-    std::uint64_t position = 0;
-    std::uint64_t commits = 0;
-    proto::ToPeer answer;
-  };
-  std::deque<Waiting> waiting_;  // for the journal
   std::optional<std::string> stopped_;
   bool interrupted_ = false;
   std::optional<Instant> leave_by_;  // it was interrupted, and waits for the order of a snapshot
