@@ -38,6 +38,8 @@ WorkerClient::WorkerClient(std::unique_ptr<proto::Transport> transport,
       options_(std::move(options)),
       log_(log),
       difference_(options_.parameters),
+      stretched_(options_.step_time),
+      evaluations_(options_.evaluate_every),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 WorkerClient::~WorkerClient() {
@@ -69,13 +71,11 @@ void WorkerClient::run(const std::stop_token& stop) {
 WorkerClient::Action WorkerClient::next(Instant now) {
   if (over_ || core_->stopped() || core_->failure()) return Action::Over;
   if (evaluates_) return Action::Evaluate;
-  if (step_ends_) {
-    if (now < *step_ends_) return Action::Wait;
-    pace_.on_end(began_ + step_time_, now, step_time_);
-    if (const auto line = pace_.poll_warning()) log_.push(LogLevel::Warning, *line);
-    step_ends_.reset();
+  if (stretched_.ends()) {
+    if (!stretched_.poll_over(now)) return Action::Wait;
+    if (const auto line = stretched_.poll_warning()) log_.push(LogLevel::Warning, *line);
     made_->spent = now - began_;
-    made_->late = pace_.late();
+    made_->late = stretched_.late();
     core_->on_step(now, *std::exchange(made_, std::nullopt));
   }
   switch (core_->next_action()) {
@@ -108,7 +108,7 @@ WorkerClient::Turn WorkerClient::turn(Instant now) {
     began_ = now;
     rate_ = options_.scales_rate ? plan.rate : 1;
     if (!first_step_) first_step_ = now;
-    if (options_.step_time) step_time_ = options_.step_time(now, batch);
+    stretched_.begin(now, batch);
   }
   const proto::Progress& progress = core_->progress();
   return {.action = said_,
@@ -142,9 +142,9 @@ Result<WorkerClient::Turn> WorkerClient::step(double loss_sum, int samples) {
   ++steps_;
   const worker::StepReport report{
       .spent = now - began_, .loss_sum = loss_sum, .samples = samples, .rate = rate_};
-  if (options_.step_time) {
+  if (stretched_.stretches()) {
     made_ = report;
-    step_ends_ = pace_.due(began_ + step_time_);
+    stretched_.on_computed();
   } else {
     core_->on_step(now, report);
   }
@@ -191,11 +191,7 @@ Result<WorkerClient::Turn> WorkerClient::load(std::span<const TensorMemory> tens
     auto memory = core_->release_parameters();
     const std::span<const float> loaded = memory ? std::span<const float>(*memory) : parameters;
     if (!difference_.based()) difference_.stand_on(tensors, loaded, std::move(memory));
-    if (options_.evaluate_every && (!next_evaluation_ || now >= *next_evaluation_)) {
-      next_evaluation_ = now + *options_.evaluate_every;
-      loaded_at_ = now;
-      evaluates_ = true;
-    }
+    evaluates_ = evaluations_.on_load(now);
     transport_->wake();
   }
   return turn(steady_now());
@@ -206,7 +202,7 @@ Result<WorkerClient::Turn> WorkerClient::evaluated(const proto::Evaluation& meas
   RUBATO_TRY(expect(Action::Evaluate, "evaluated"));
   const Instant now = steady_now();
   if (std::exchange(evaluates_, false)) {
-    core_->on_evaluated(now, loaded_at_, measured);
+    core_->on_evaluated(now, evaluations_.loaded_at(), measured);
     transport_->wake();
   }
   return turn(now);
@@ -218,7 +214,7 @@ WorkerClient::Turn WorkerClient::wait(Duration at_most) {
   for (;;) {
     const Instant now = steady_now();
     if (now >= until || next(now) != Action::Wait) return turn(now);
-    const Instant wakes = step_ends_ ? std::min(*step_ends_, until) : until;
+    const Instant wakes = stretched_.ends() ? std::min(*stretched_.ends(), until) : until;
     changed_.wait_for(lock, std::chrono::nanoseconds((wakes - now).ns));
   }
 }

@@ -21,8 +21,9 @@
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "cluster/difference.hpp"
+#include "cluster/evaluation_pace.hpp"
 #include "cluster/server_lookouts.hpp"
-#include "cluster/step_pace.hpp"
+#include "cluster/stretched_step.hpp"
 #include "proto/transport.hpp"
 #include "worker/worker_core.hpp"
 
@@ -108,16 +109,13 @@ class WorkerClient {
   LogQueue& log_;
   ServerLookouts lookouts_;
   Difference difference_;
-  StepPace pace_;
+  StretchedStep stretched_;
+  EvaluationPace evaluations_;
   Action said_ = Action::Wait;              // by the last turn
   Instant began_;                           // the step under way
-  Duration step_time_;                      // that it should take at least
   double rate_ = 1;                         // of the step under way
   std::optional<worker::StepReport> made_;  // a stretched step that is not over
-  std::optional<Instant> step_ends_;        // it
   std::optional<Instant> first_step_;
-  std::optional<Instant> next_evaluation_;
-  Instant loaded_at_;
   bool evaluates_ = false;  // the loop is to evaluate
   bool member_ = false;
   std::uint32_t joins_ = 0;

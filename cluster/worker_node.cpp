@@ -10,9 +10,10 @@
 
 #include "base/log.hpp"
 #include "cluster/compute_thread.hpp"
+#include "cluster/evaluation_pace.hpp"
 #include "cluster/node_loop.hpp"
 #include "cluster/server_lookouts.hpp"
-#include "cluster/step_pace.hpp"
+#include "cluster/stretched_step.hpp"
 #include "proto/buffer_pool.hpp"
 #include "train/evaluate.hpp"
 #include "worker/forward_clock.hpp"
@@ -42,6 +43,8 @@ class WorkerHost : public IdleHost {
         trace_(options.trace),
         updates_(0),
         payloads_(0),
+        stretched_(options.step_time),
+        evaluations_(options.held_out ? std::optional(options.held_out->interval) : std::nullopt),
         compute_([this] { transport_.wake(); }) {}
 
   // The compute thread ends the step under way and begins no other.
@@ -69,16 +72,14 @@ class WorkerHost : public IdleHost {
     if (compute_.take_done()) {
       if (evaluated_) {
         end_evaluation();
-      } else if (options_.step_time && result_) {
-        step_ends_ = stretched_end();
+      } else if (stretched_.stretches() && result_) {
+        stretch_step();
       }
     }
-    if (step_ends_) {
+    if (stretched_.ends()) {
       const Instant now = steady_now();
-      if (now < *step_ends_) return;
-      pace_.on_end(nominal_end_, now, step_time_);
-      if (const auto line = pace_.poll_warning()) log_warning(*line);
-      step_ends_.reset();
+      if (!stretched_.poll_over(now)) return;
+      if (const auto line = stretched_.poll_warning()) log_warning(*line);
       end_step(now);
     }
     while (!compute_.busy()) {
@@ -115,7 +116,8 @@ class WorkerHost : public IdleHost {
           }
           const Instant now = steady_now();
           trace_.on_load(began, now, core_);
-          const bool evaluates = load_for_evaluation(now);
+          const bool evaluates = evaluations_.on_load(now);
+          if (evaluates) options_.held_out->device->load(core_.parameters());
           core_.on_loaded(now);
           // The memory goes round: U, then the update in flight, then the reply to it, then U.
           const auto room = core_.release_parameters();
@@ -160,7 +162,7 @@ class WorkerHost : public IdleHost {
   }
 
   // The end of a step that is stretched.
-  std::optional<Instant> poll_wakeup() const { return step_ends_; }
+  std::optional<Instant> poll_wakeup() const { return stretched_.ends(); }
 
  private:
   // The compute thread's: one mini-batch after the other, until the core wants something else. A
@@ -175,8 +177,8 @@ class WorkerHost : public IdleHost {
           trainer_.finish_steps();
         }
       }
-      if (!result_) return;            // the step was given up
-      if (options_.step_time) return;  // the loop waits for the end of the stretched step
+      if (!result_) return;                // the step was given up
+      if (stretched_.stretches()) return;  // the loop waits for the end of the step
       const std::lock_guard lock(mutex_);
       const Instant now = steady_now();
       end_step(now);
@@ -212,16 +214,8 @@ class WorkerHost : public IdleHost {
     return true;
   }
 
-  // Returns: whether an evaluation is due. Its device then has the parameters.
-  bool load_for_evaluation(Instant now) {
-    if (!options_.held_out || (next_evaluation_ && now < *next_evaluation_)) return false;
-    next_evaluation_ = now + options_.held_out->interval;
-    loaded_at_ = now;
-    options_.held_out->device->load(core_.parameters());
-    return true;
-  }
-
-  // In place of a step: the worker trains on when it is done.
+  // In place of a step: the worker trains on when it is done. Requires: the device has what is
+  // measured.
   void begin_evaluation() {
     evaluated_.emplace();
     compute_.submit([this] {
@@ -236,7 +230,7 @@ class WorkerHost : public IdleHost {
     const HeldOut& own = *options_.held_out;
     const std::size_t samples =
         own.samples_max == 0 ? own.data.size() : std::min(own.samples_max, own.data.size());
-    core_.on_evaluated(steady_now(), loaded_at_,
+    core_.on_evaluated(steady_now(), evaluations_.loaded_at(),
                        {.age = {},
                         .loss = evaluated_->loss,
                         .accuracy = evaluated_->accuracy,
@@ -264,27 +258,25 @@ class WorkerHost : public IdleHost {
                         .loss_sum = result_->loss_sum,
                         .samples = result_->samples,
                         .rate = trainer_.part(),
-                        .late = pace_.late()});
+                        .late = stretched_.late()});
     if (early) core_.release_parameters();  // to the pool: U has memory again
   }
 
-  // When a stretched step ends. Requires: the core is held.
-  Instant stretched_end() {
-    const Instant end = began_ + step_time_;
+  // The step is computed, and takes its time. Requires: the core is held.
+  void stretch_step() {
     const auto early = core_.early() ? clock_.end() : std::nullopt;
-    if (early) waited_ = *early - end;
-    nominal_end_ = early.value_or(end);
-    return pace_.due(nominal_end_);
+    if (early) waited_ = *early - stretched_.due();
+    stretched_.on_computed(early);
   }
 
   // Requires: the core is held.
   void start_computing(bool early) {
     begin_step(steady_now());
-    if (options_.step_time) step_time_ = options_.step_time(began_, trainer_.batch());
+    stretched_.begin(began_, trainer_.batch());
     if (early) {
       core_.on_early(began_);
       arriving_ = true;
-      clock_.begin(core_.forward(), began_, step_time_, core_.arrived());
+      clock_.begin(core_.forward(), began_, stretched_.takes(), core_.arrived());
     }
     compute_.submit([this, early] { compute(early); });
   }
@@ -358,14 +350,10 @@ class WorkerHost : public IdleHost {
   proto::BufferPool payloads_;  // of updates that the device packs; as many
   bool packs_ = false;          // the device packs the update that is taken
   Instant began_;
-  Duration step_time_;  // how long the step under way should take at least
-  StepPace pace_;
-  Instant nominal_end_;                               // of the stretched step, if nothing were owed
-  std::optional<Instant> step_ends_;                  // of a step that is computed but not over
+  StretchedStep stretched_;
   std::optional<train::BatchResult> result_;          // nothing: the step was given up
   std::optional<train::EvaluationResult> evaluated_;  // there while an evaluation is computed
-  std::optional<Instant> next_evaluation_;
-  Instant loaded_at_;           // of the parameters that are evaluated
+  EvaluationPace evaluations_;
   bool arriving_ = false;       // the loop's: parameters of the step under way
   Duration waited_;             // in the step under way, for parameters
   worker::ForwardClock clock_;  // of the device that it stands for

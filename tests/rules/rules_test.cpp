@@ -183,8 +183,8 @@ constexpr LargeClass kLargeClasses[] = {
     {"Exchange", "worker/exchange.hpp", 21},
     {"CodecChoice", "worker/codec_choice.hpp", 24},
     {"UpdateEncoder", "worker/update_encoder.hpp", 21},
-    {"WorkerClient", "cluster/worker_client.hpp", 27},
-    {"WorkerHost", "cluster/worker_node.cpp", 30},
+    {"WorkerClient", "cluster/worker_client.hpp", 24},
+    {"WorkerHost", "cluster/worker_node.cpp", 26},
     {"VirtualCluster", "emulation/virtual_cluster.cpp", 25},
 };
 
