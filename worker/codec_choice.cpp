@@ -96,17 +96,8 @@ CodecChoice::CodecChoice(const CodecOptions& options)
     }
 }
 
-void CodecChoice::reset_counters() {
-  ping_ = 0;
-  pinged_ = 0;
-  sent_ = received_ = 0;
-  chunks_ = 0;
-  acknowledged_ = false;
-}
-
 // The samples of a trial are of the old link. The pull measures the new one.
 void CodecChoice::on_pull() {
-  reset_counters();
   pings_.clear();
   pulled_.reset();
   if (!trial_from_) return;
@@ -115,25 +106,16 @@ void CodecChoice::on_pull() {
   since_trial_ = 0;
 }
 
-void CodecChoice::on_sent(std::uint64_t bytes) {
-  sent_ += bytes;
-  ++chunks_;
-}
-
-void CodecChoice::on_ping(Duration round_trip) {
-  ping_ = std::max(ping_, round_trip.seconds());  // of several servers, the farthest
-  ++pinged_;
-}
-
 // The shortest ping. Longer ones waited behind bytes.
 double CodecChoice::latency() const {
   return pings_.empty() ? 0 : *std::min_element(pings_.begin(), pings_.end());
 }
 
-void CodecChoice::on_pulled(Duration round_trip, std::size_t shards) {
-  if (received_ == 0 || pinged_ < shards) return;
-  pings_.assign(1, ping_);
-  pulled_ = std::max(0.0, round_trip.seconds() - ping_) / static_cast<double>(received_);
+void CodecChoice::on_pulled(const ExchangeMeasured& pull) {
+  if (pull.received == 0 || !pull.ping) return;
+  pings_.assign(1, pull.ping->seconds());
+  pulled_ =
+      std::max(0.0, (pull.round_trip - *pull.ping).seconds()) / static_cast<double>(pull.received);
 }
 
 // --- the cost of a commit ------------------------------------------------------------------------
@@ -162,28 +144,28 @@ CodecChoice::Sample CodecChoice::typical() const {
 }
 
 // Compares the two directions by the pull and the first commit.
-void CodecChoice::learn_ratio(double seconds, bool streamed) {
+void CodecChoice::learn_ratio(const ExchangeMeasured& commit, double seconds) {
   const double down = *std::exchange(pulled_, std::nullopt);
-  const double down_seconds = std::min(seconds, down * static_cast<double>(received_));
-  const double up_seconds = streamed ? seconds : seconds - down_seconds;
-  const double up = up_seconds / static_cast<double>(sent_);
-  const bool hidden = streamed && down_seconds > 0.8 * seconds;  // the way down hides the way up
+  const double down_seconds = std::min(seconds, down * static_cast<double>(commit.received));
+  const double up_seconds = commit.streamed ? seconds : seconds - down_seconds;
+  const double up = up_seconds / static_cast<double>(commit.sent);
+  const bool hidden =
+      commit.streamed && down_seconds > 0.8 * seconds;  // the way down hides the way up
   if (down <= 0) return;
   ratio_ = hidden ? 1 : std::clamp(down / std::max(up, down / kRatioMax), 1 / kRatioMax, kRatioMax);
 }
 
-void CodecChoice::on_reply(Duration round_trip, Duration held, std::size_t shards) {
-  if (!active() || sent_ == 0 || received_ == 0) return;
-  if (pinged_ >= shards) pings_.push_back(ping_);
+void CodecChoice::on_reply(const ExchangeMeasured& commit) {
+  if (!active() || commit.sent == 0 || commit.received == 0) return;
+  if (commit.ping) pings_.push_back(commit.ping->seconds());
   if (pings_.size() > kPingsMax) pings_.pop_front();
   if (pings_.empty()) return;
-  const bool streamed = chunks_ > shards && !acknowledged_;
-  const double seconds = std::max(0.0, round_trip.seconds() - latency());
-  if (pulled_) learn_ratio(seconds, streamed);
-  const auto up = static_cast<double>(sent_);
-  const double down = ratio_ * static_cast<double>(received_);
-  const Sample seen{seconds / (streamed ? std::max(up, down) : up + down),
-                    between_ + held.seconds() + latency(), streamed};
+  const double seconds = std::max(0.0, commit.round_trip.seconds() - latency());
+  if (pulled_) learn_ratio(commit, seconds);
+  const auto up = static_cast<double>(commit.sent);
+  const double down = ratio_ * static_cast<double>(commit.received);
+  const Sample seen{seconds / (commit.streamed ? std::max(up, down) : up + down),
+                    between_ + commit.held.seconds() + latency(), commit.streamed};
   ++since_trial_;
   if (rest_ > 0) --rest_;
   if (trial_from_) return judge_trial(seen);
@@ -272,7 +254,6 @@ std::string CodecChoice::change(const CodecPair& to, const Sample& link, const c
 
 std::optional<std::string> CodecChoice::on_commit(Duration between) {
   if (!active()) return std::nullopt;
-  reset_counters();
   between_ = between.seconds();
   if (auto line = std::exchange(line_, std::nullopt)) return line;
   if (pulled_) {  // before the first commit: assumes that up is as fast as down

@@ -22,6 +22,7 @@
 
 #include "base/time.hpp"
 #include "proto/compression.hpp"
+#include "worker/exchange_meter.hpp"
 
 namespace rubato::worker {
 
@@ -53,18 +54,10 @@ class CodecChoice {
   // began). Chooses its codecs. Returns: if they changed, a line with the measured times, the costs
   // compared, and the choice.
   std::optional<std::string> on_commit(Duration between);
-  // Payload bytes of the pull or commit under way.
-  void on_sent(std::uint64_t bytes);
-  void on_received(std::uint64_t bytes) { received_ += bytes; }
-  // A chunk was acknowledged without parameters: the gate holds.
-  void on_acknowledged() { acknowledged_ = true; }
-  // A server answered the ping that was sent at the beginning.
-  void on_ping(Duration round_trip);
   // The pull or commit is over. Requires: no message of it was lost, for that costs more time than
-  // any codec. `held`: by the gate, not part of `round_trip`. `shards`: how many servers were
-  // pinged. The latency counts only if all of them answered.
-  void on_pulled(Duration round_trip, std::size_t shards);
-  void on_reply(Duration round_trip, Duration held, std::size_t shards);
+  // any codec.
+  void on_pulled(const ExchangeMeasured& pull);
+  void on_reply(const ExchangeMeasured& commit);
 
  private:
   // What one commit measured.
@@ -74,13 +67,12 @@ class CodecChoice {
     bool streamed = false;
   };
 
-  void reset_counters();
   double latency() const;
   double bytes(const proto::Compression& codec) const;
   double byte_seconds(const CodecPair& pair, const Sample& link) const;
   double cost(const CodecPair& pair, const Sample& link) const;
   Sample typical() const;
-  void learn_ratio(double seconds, bool streamed);
+  void learn_ratio(const ExchangeMeasured& commit, double seconds);
   std::optional<CodecPair> harsher(const Sample& link) const;
   std::optional<CodecPair> milder() const;
   std::optional<CodecPair> mildest(const Sample& link, int harshness_min, double limit) const;
@@ -97,15 +89,7 @@ class CodecChoice {
   std::vector<CodecPair> pairs_;  // the candidates
   CodecPair now_;
 
-  // The pull or commit under way.
-  double between_ = 0;
-  double ping_ = 0;
-  std::size_t pinged_ = 0;  // servers that have answered
-  std::uint64_t sent_ = 0;
-  std::uint64_t received_ = 0;
-  std::size_t chunks_ = 0;
-  bool acknowledged_ = false;
-
+  double between_ = 0;            // of the commit under way, as on_commit()
   std::deque<double> pings_;      // of the last commits
   std::deque<Sample> samples_;    // of the last commits with these codecs
   std::optional<double> pulled_;  // time of a byte down, until the first commit is over

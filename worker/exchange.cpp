@@ -70,10 +70,10 @@ void Exchange::disconnect() {
 void Exchange::begin(Instant now, Kind kind, std::shared_ptr<Floats> room, Mail& mail) {
   RUBATO_CHECK(shards_ && !active(), "one exchange at a time, with servers that are known");
   kind_ = kind;
-  began_ = now;
   lost_ = false;
   gather_.begin(++sequence_, std::move(room));
   watch_.begin(now);
+  meter_.begin(now);
   if (!codecs_.active()) return;
   // A ping goes ahead of the bytes. Its time is what no codec can save.
   for (std::uint32_t shard = 0; shard < watch_.size(); ++shard)
@@ -139,7 +139,7 @@ std::optional<proto::ToNode> Exchange::poll_send(const Mail& mail) {
 proto::ToNode Exchange::update_chunk(const CommitSender::Chunk& chunk, const Mail& mail) {
   const auto range = shards_->shards[chunk.shard].range;
   auto [payload, codec, averaged] = update_.chunk(range.begin + chunk.offset, chunk.count);
-  codecs_.on_sent(payload.size());
+  meter_.on_sent(payload.size());
   return {{Role::Server, chunk.shard},
           mail.sign(proto::Commit{.sequence = sequence_,
                                   .offset = chunk.offset,
@@ -175,7 +175,7 @@ Result<bool> Exchange::on_message(Instant now, std::uint32_t shard, const proto:
   if (parameters->sequence == sequence_) {
     watch_.on_more(shard, now);
     sender_.on_answer(shard);
-    codecs_.on_received(message.payload.size());
+    meter_.on_received(message.payload.size());
     if (kind_ == Kind::Pull) round_ = std::max(round_, parameters->round);
   }
   RUBATO_TRY(gather_.add(shard, *parameters, message.payload));
@@ -185,7 +185,7 @@ Result<bool> Exchange::on_message(Instant now, std::uint32_t shard, const proto:
 }
 
 void Exchange::complete(Instant now) {
-  const Duration round_trip = now - began_;
+  const Duration round_trip = meter_.since_begin(now);
   const bool pull = kind_ == Kind::Pull;
   reply_ = {.round_trip = round_trip,
             .held = pull ? Duration{} : std::min(gather_.held(), round_trip),
@@ -194,7 +194,7 @@ void Exchange::complete(Instant now) {
             .restores = gather_.restores()};
   if (update_.rebase(reply_.restores)) log_.push("drops what went unsent before a restore");
   if (pull) {
-    if (!lost_) codecs_.on_pulled(round_trip, watch_.size());
+    if (!lost_) codecs_.on_pulled(meter_.end(round_trip, {}, watch_.size()));
     return;
   }
   sender_.stop();
@@ -204,7 +204,8 @@ void Exchange::complete(Instant now) {
     elastic_exchange(update_.values(), gather_.values(), terms_.weight, mixed_);
   if (reply_.refused && update_.finite()) update_.drop_residual();
   update_.end();
-  if (!lost_ && seeding_ == 0) codecs_.on_reply(reply_.overhead(), reply_.held, watch_.size());
+  if (!lost_ && seeding_ == 0)
+    codecs_.on_reply(meter_.end(reply_.overhead(), reply_.held, watch_.size()));
 }
 
 void Exchange::on_blocked(Duration blocked) {
@@ -213,12 +214,12 @@ void Exchange::on_blocked(Duration blocked) {
 
 void Exchange::on_probe_reply(Instant now, std::uint32_t shard, const proto::ProbeReply& reply,
                               Mail& mail) {
-  if (reply.sequence == kPing) codecs_.on_ping(now - began_);
+  if (reply.sequence == kPing) meter_.on_ping(now);
   if (reply.sequence != sequence_ || !gather_.waiting_for(shard)) return;
   if (reply.number == 0) {
     watch_.on_more(shard, now);
     sender_.on_answer(shard);
-    codecs_.on_acknowledged();
+    meter_.on_acknowledged();
     return;
   }
   if (!watch_.on_answer(shard, reply.number, now)) return;

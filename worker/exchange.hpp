@@ -21,6 +21,7 @@
 #include "base/time.hpp"
 #include "worker/codec_choice.hpp"
 #include "worker/commit_sender.hpp"
+#include "worker/exchange_meter.hpp"
 #include "worker/mail.hpp"
 #include "worker/parameter_gather.hpp"
 #include "worker/residual.hpp"
@@ -158,14 +159,14 @@ class Exchange {
   Sequence sequence_ = 0;
   std::uint64_t round_ = 0;    // as proto::Commit::round
   std::uint32_t seeding_ = 0;  // as proto::Commit::seeding
-  Instant began_;
-  Terms terms_;  // of the commit under way
+  Terms terms_;                // of the commit under way
   Reply reply_;
   std::optional<proto::ShardMap> shards_;
   ParameterGather gather_;
   CommitSender sender_;
   UpdateEncoder update_;  // the one in flight, kept to send again
   ServerWatch watch_;
+  ExchangeMeter meter_;
   std::vector<float> mixed_;  // what an elastic exchange leaves; empty: take the reply
   proto::Outbox<std::string> log_;
   // These are for joining and for choosing codecs.

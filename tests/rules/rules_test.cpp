@@ -181,7 +181,6 @@ constexpr LargeClass kLargeClasses[] = {
     {"PartWriter", "server/journal_parts.hpp", 24},
     {"WorkerCore", "worker/worker_core.hpp", 34},
     {"Exchange", "worker/exchange.hpp", 21},
-    {"CodecChoice", "worker/codec_choice.hpp", 24},
     {"UpdateEncoder", "worker/update_encoder.hpp", 21},
     {"WorkerClient", "cluster/worker_client.hpp", 24},
     {"WorkerHost", "cluster/worker_node.cpp", 26},

@@ -40,11 +40,11 @@ class World {
 
   void pull() {
     choice.on_pull();
-    if (link.pinged) choice.on_ping(Duration::from_seconds(link.latency));
-    choice.on_received(4 * parameters_);
-    choice.on_pulled(Duration::from_seconds(link.latency +
-                                            link.crowd * seconds(4 * parameters_, link.down_mbps)),
-                     1);
+    choice.on_pulled({.round_trip = Duration::from_seconds(
+                          link.latency + link.crowd * seconds(4 * parameters_, link.down_mbps)),
+                      .held = {},
+                      .ping = ping(),
+                      .received = 4 * parameters_});
   }
   // Returns: seconds from the first commit's training to the last one's reply.
   double commits(int count) {
@@ -64,18 +64,17 @@ class World {
   double end() {
     const auto up = proto::compressed_bytes(choice.up(), parameters_);
     const auto down = proto::compressed_bytes(choice.down(), parameters_);
-    if (link.pinged) choice.on_ping(Duration::from_seconds(link.latency));
-    for (std::size_t chunk = 0; chunk < 8; ++chunk) {
-      choice.on_sent(up / 8);
-      choice.on_received(down / 8);
-      if (!link.streamed && chunk > 0) choice.on_acknowledged();
-    }
     const double up_seconds = seconds(up, link.up_mbps);
     const double down_seconds = seconds(down, link.down_mbps);
     double bytes = link.streamed ? std::max(up_seconds, down_seconds) : up_seconds + down_seconds;
     bytes *= std::max(0.1, 1 + link.noise * rng_.normal());
     const double round_trip = link.latency + link.fixed + bytes;
-    choice.on_reply(Duration::from_seconds(round_trip), Duration::from_seconds(link.held), 1);
+    choice.on_reply({.round_trip = Duration::from_seconds(round_trip),
+                     .held = Duration::from_seconds(link.held),
+                     .ping = ping(),
+                     .sent = up,
+                     .received = down,
+                     .streamed = link.streamed});
     return link.between + round_trip + link.held;
   }
   std::string codecs() const {
@@ -88,6 +87,10 @@ class World {
   std::vector<std::string> lines;
 
  private:
+  std::optional<Duration> ping() const {
+    if (!link.pinged) return std::nullopt;
+    return Duration::from_seconds(link.latency);
+  }
   static double seconds(std::uint64_t bytes, double mbps) {
     return mbps > 0 ? static_cast<double>(bytes) * 8e-6 / mbps : 0;
   }
