@@ -1,6 +1,6 @@
 #!/bin/sh
 # A bare Debian 13 in a directory, or a bare Debian 12: the two commands of README.md there, from
-# nothing, with the time of each and the table beside README's; then the packages, made there, and
+# nothing, with the time of each and the table beside that of docs/runs.md; then the packages, made there, and
 # installed on bare boxes with systemd. Where this machine is of the other release and has packages in
 # build/packages, one of the boxes is of that release: a cluster across both.
 # Root on Debian 12 or 13, two hours of one core, 12 GB. Exit code 77: skipped, as the last line says why.
@@ -61,13 +61,13 @@ for part in "$@"; do
   case $part in
     quickstart)
       timed inside ./deploy/quickstart.sh | tee "$root/root/quickstart.log"
-      # The table alone, with the spaces that README puts before it.
+      # The table alone, with the spaces that docs/runs.md puts before it.
       sed -n '/^Model .*Accuracy/,/^ADSP/s/^/    /p' "$root/root/quickstart.log" >"$root/root/table"
       [ "$(wc -l <"$root/root/table")" -eq 5 ] || { say "the quick start printed no table" >&2; exit 1; }
-      if sed -n '/^    Model .*Accuracy/,/^    ADSP/p' README.md | diff - "$root/root/table"; then
-        say "the table of README.md, to the digit"
+      if sed -n '/^    Model .*Accuracy/,/^    ADSP/p' docs/runs.md | diff - "$root/root/table"; then
+        say "the table of docs/runs.md, to the digit"
       else
-        say "digits differ from the table of README.md, as above"
+        say "digits differ from the table of docs/runs.md, as above"
       fi
       ;;
     tests)

@@ -49,7 +49,7 @@ SKIPPED = [
     (r"", r"", r"^docker|\| docker |^debootstrap|bookworm-security",
      "needs Docker: tests/containers.sh, tests/packages/image.sh"),
     (r"", r"", r"^kubectl|\| kubectl ", "needs a Kubernetes cluster: tests/kubernetes_objects.py"),
-    (r"README|operations|help", r"", r"^rubato boxes (start|status|fetch)",
+    (r"operations|help", r"", r"^rubato boxes (start|status|fetch)",
      "needs boxes: tests/packages/remote.sh"),
     (r"operations|help", r"", r"^ *rubato reshard",
      "needs a run that is stopped: tests/integration/reshard_test.cpp"),
@@ -74,7 +74,7 @@ SKIPPED = [
     (r"extending", r"", r"^cc |own\.toml", "builds a program: tests/abi"),
 ]
 if subprocess.run(["python3", "-c", "import torch"], capture_output=True).returncode != 0:
-    SKIPPED += [(r"README", r"", r"own\.toml", "needs PyTorch: deploy/install.sh python"),
+    SKIPPED += [(r"README", r"", r"mlp\.toml", "needs PyTorch: deploy/install.sh python"),
                 (r"python", r"", r"", "needs PyTorch: deploy/install.sh python")]
 # These as well, unless --whole.
 SKIPPED_SHORT = [
@@ -115,6 +115,8 @@ FILES_SHORT = [
      lambda m: (m[1] or "") + "[set]\nstop.target_loss = 1.5\nstop.max_seconds = 300\n", "as above"),
     (r"deploy/studies/(?!scale)[^/]*\.toml", r"\A", "seeds = 1\n", "as above"),
     (r"examples/.*\.toml", r"(?m)^max_seconds *=.*", "max_seconds = 5", "an early end"),
+    (r"examples/python/mlp\.toml", r"(?m)^target_loss *=.*\nmax_seconds *=.*",
+     "target_loss = 2\nmax_seconds = 60", "an early target"),
 ]
 
 # Files of the reader: document (an expression), path, content.
