@@ -1,5 +1,5 @@
 // report/run_directory.hpp - the directory that `rubato compare`, `up` and `scheduler` write: what
-// was asked, what happened, and what it adds up to. docs/evaluation.md says what each file is.
+// was asked, what happened, and what it adds up to. docs/runs.md says what each file is.
 // Errors: Io; BadInput for a directory that holds no run, or a damaged one.
 #pragma once
 

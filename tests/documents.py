@@ -84,7 +84,7 @@ SKIPPED_SHORT = [
     (r"choose|help", r"", r"^rubato up edge-3\.toml", "needs the file of rubato choose"),
     (r"help", r"", r"^rubato whatif deploy/clusters/edge-3\.toml$", "tries every change: minutes"),
     (r"help", r"", r"^rubato bounds", "docs/what-if.md has it"),
-    (r"evaluation", r"", r"^rubato study deploy/studies +#", "the studies run one by one"),
+    (r"studies", r"", r"^rubato study deploy/studies +#", "the studies run one by one"),
 ]
 
 # What stands for what, in both modes: expression, replacement, why. PORT is one that is free.
@@ -171,7 +171,7 @@ GIVEN = [
      lambda copy: read(copy + "/deploy/clusters/edge-3.toml")
      + '\n[wire]\nup = "int8"\ndown = "int8"\n'),
     (r"containers", "edge-3.toml", lambda copy: read(copy + "/deploy/clusters/edge-3.toml")),
-    (r"evaluation", "my-study.toml",
+    (r"docs/studies", "my-study.toml",
      lambda copy: read(copy + "/deploy/studies/delay.toml").replace("../clusters",
                                                                     "deploy/clusters")),
     (r"trained", "edge.toml",

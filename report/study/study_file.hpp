@@ -1,5 +1,5 @@
 // report/study/study_file.hpp - what `rubato study` runs: a cluster file, a grid of its keys, the
-// contenders and the seeds, as one TOML file. docs/evaluation.md lists its keys.
+// contenders and the seeds, as one TOML file. docs/studies.md lists its keys.
 // Pure: knows nothing of the cluster file's keys; plan.hpp finds out whether they exist.
 // Errors: BadInput, one line: file, line, key, value, remedy.
 #pragma once

@@ -1,6 +1,6 @@
 // What the papers claim of their models, each in a small cluster made for the claim, over two or
 // three seeds. Figures are virtual and exact for a seed; the bounds lie well inside the measured
-// ones (docs/sync.md), so that another CPU's rounding does not miss them.
+// ones (docs/measurements/sync-models.md), so that another CPU's rounding does not miss them.
 #include <doctest/doctest.h>
 
 #include <algorithm>

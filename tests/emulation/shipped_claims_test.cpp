@@ -1,6 +1,6 @@
 // What the shipped clusters and the study of codecs show, on real data: ADSP's saving against BSP,
 // who waits, and what a codec costs or saves. The bars are far below the measured figures
-// (docs/sync.md), so that no seed or CPU misses them.
+// (docs/measurements/sync-models.md and compression.md), so that no seed or CPU misses them.
 #include <doctest/doctest.h>
 
 #include "emulation/virtual_cluster.hpp"
