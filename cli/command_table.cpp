@@ -745,7 +745,7 @@ Runner with_models(CLI::App*) {
 }
 
 void add_settings(CLI::App* command, bool& markdown) {
-  command->add_flag("--markdown", markdown, "As the tables of docs/emulation.md");
+  command->add_flag("--markdown", markdown, "As the tables of docs/cluster-file.md");
 }
 
 // Its commands follow it.

@@ -13,7 +13,7 @@ int print_settings(bool markdown) {
   const std::size_t width = text_columns(stdout);
   if (!markdown)
     fmt::print("{}\n", wrapped("Keys of the cluster file: valid values (default), meaning. More: "
-                               "docs/emulation.md",
+                               "docs/cluster-file.md",
                                width));
   for (const cluster::KeySection& section : cluster::key_sections()) {
     if (markdown) {

@@ -1,6 +1,6 @@
 // cluster/cluster_config.hpp - one TOML file describes a cluster and serves every command.
-// cluster/cluster_keys.hpp lists its keys and docs/emulation.md shows them. deploy/clusters/ holds
-// examples. deploy/devices.toml is the catalog of `device = "..."` and `link = "..."`.
+// cluster/cluster_keys.hpp lists its keys and docs/cluster-file.md shows them. deploy/clusters/
+// holds examples. deploy/devices.toml is the catalog of `device = "..."` and `link = "..."`.
 // Errors: BadInput, one line: file, key, value, the nearest valid key, the remedy.
 #pragma once
 

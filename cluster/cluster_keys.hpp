@@ -1,9 +1,9 @@
 // cluster/cluster_keys.hpp - every key of the cluster file and of its catalog, one row each: type,
 // range, default, meaning, and whether all nodes of a run must have the same value.
 // The file is read with these rows (cluster_config.cpp, device_catalog.cpp). The settings that
-// nodes compare, `rubato settings` and the tables of docs/emulation.md are derived from them. The
-// keys of [optimizer] and [sync.MODEL] are declared in server/ and sync/ in the same form. To add a
-// key: a field in the options struct, a row here, and its use. Pure. Threads: any.
+// nodes compare, `rubato settings` and the tables of docs/cluster-file.md are derived from them.
+// The keys of [optimizer] and [sync.MODEL] are declared in server/ and sync/ in the same form. To
+// add a key: a field in the options struct, a row here, and its use. Pure. Threads: any.
 #pragma once
 
 #include <functional>
@@ -58,7 +58,7 @@ struct Key {
 };
 
 struct KeySection {
-  std::string name;   // "workers"; names its table in docs/emulation.md
+  std::string name;   // "workers"; names its table in docs/cluster-file.md
   std::string title;  // "[[workers]]"
   std::vector<Key> keys;
 };
@@ -67,7 +67,7 @@ struct KeySection {
 std::vector<KeySection> key_sections();
 
 // The table of a section in Markdown, between the comments that mark its place in
-// docs/emulation.md.
+// docs/cluster-file.md.
 std::string markdown_table(const KeySection& section);
 
 }  // namespace rubato::cluster

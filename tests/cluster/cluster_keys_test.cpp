@@ -13,7 +13,7 @@
 namespace rubato::cluster {
 namespace {
 
-constexpr const char* kDocument = RUBATO_SOURCE_DIR "/docs/emulation.md";
+constexpr const char* kDocument = RUBATO_SOURCE_DIR "/docs/cluster-file.md";
 const std::string kBegin = "<!-- keys: ";
 const std::string kEnd = "<!-- end of keys -->\n";
 
@@ -30,7 +30,7 @@ std::string with_tables(std::string text) {
   return text;
 }
 
-TEST_CASE("keys: docs/emulation.md has the tables that `rubato settings --markdown` prints") {
+TEST_CASE("keys: docs/cluster-file.md has the tables that `rubato settings --markdown` prints") {
   const auto text = read_file(kDocument);
   REQUIRE(text.has_value());
   const std::string expected = with_tables(*text);
