@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages of deploy/dependencies.txt that are missing; where none is missing it
-# touches neither network nor system. docs/operations.md has a table of the systems that it is for.
+# touches neither network nor system. docs/operations/install.md has a table of the systems that it is for.
 # Usage: deploy/install.sh [GROUP...]         groups as in that file; default: build run test
 #        deploy/install.sh --list GROUP...    prints the names that these packages have here
 set -eu

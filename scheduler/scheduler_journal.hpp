@@ -1,6 +1,6 @@
 // scheduler/scheduler_journal.hpp - the scheduler's durable state as bytes: a header, then
 // everything that it heard, in order. The same inputs lead another Scheduler to the same state
-// (docs/decisions/0009-the-schedulers-journal.md); docs/operations.md tells what the file costs.
+// (docs/decisions/0009-the-schedulers-journal.md). docs/operations/recovery.md has its cost.
 //
 //     file    := header header header record*      one good copy is enough
 //     header  := "RBTOJRNL" format:u64 length:u64 fields XXH3:u64 zeros, up to whole pages of 4 KiB

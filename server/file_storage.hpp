@@ -1,5 +1,5 @@
 // server/file_storage.hpp - a Storage in a directory: two files, written in turns by a thread of
-// its own. docs/operations.md tells what the files are good for. A snapshot is written beside its
+// its own. docs/operations/recovery.md tells what they are for. A snapshot is written beside its
 // place, synced and renamed, so a reader sees a whole file or the one before. XXH3 over everything
 // finds any flipped bit. Memory: chunks that change while they are written are copied once.
 // Threads: one owner; the writing thread has only what it was given. Errors: see Storage.

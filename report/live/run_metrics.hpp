@@ -1,6 +1,6 @@
 // report/live/run_metrics.hpp - what /metrics says of a command that runs, for Prometheus.
-// Units are in the names: seconds, bytes, ratio (0 to 1). docs/operations.md lists the families.
-// Errors: none. Threads: pure functions.
+// Units are in the names: seconds, bytes, ratio (0 to 1). docs/operations/watching.md lists the
+// families. Errors: none. Threads: pure functions.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The walk of docs/operations.md, "From bare boxes to a trained model": its commands, word for word, on
+# The walk of docs/operations/boxes.md, "From bare boxes to a trained model": its commands, word for word, on
 # three bare Debian systems with a network between them and a firewall before the first.
 # Root on Debian 12 or 13, eight minutes, 4 GB below TMPDIR. Usage: [RELEASE=trixie] tests/packages/walk.sh [DIRECTORY]
 #   DIRECTORY holds the packages; default: deploy/package.sh makes them in build/packages
@@ -51,8 +51,8 @@ awk -v place="$place/steps" '
   /^<!-- carry the model -->/ { leave(); print "carry model" > sprintf("%s/%02d", place, ++step) }
   file != "" && /^    / { print substr($0, 5) > file; next }
   file != "" && /^$/ { print > file; next }
-  { leave() }' docs/operations.md
-[ "$(ls "$place/steps" | wc -l)" -ge 20 ] || fail "docs/operations.md has no walk"
+  { leave() }' docs/operations/boxes.md
+[ "$(ls "$place/steps" | wc -l)" -ge 20 ] || fail "docs/operations/boxes.md has no walk"
 
 for step in "$place"/steps/*; do
   on=$(head -n 1 "$step")
