@@ -3,11 +3,18 @@
 # limits, and one table of step times beside PyTorch and of the time that commits cost. Each command
 # has a time limit: at most 95 minutes in all, and the build. One that fails is named at the end, and
 # the others run.
-# Usage: bench/gpu.sh [BUILD]   a build folder (default: build/gpu, which is configured if it is new)
+# Usage: bench/gpu.sh [--quick] [BUILD]
+#   BUILD: a build folder (default: build/gpu, which is configured if it is new)
+#   --quick: a part of each, in at most ten minutes, for a machine that is rented by the minute
 #   PYTHON=/path/to/python3: one with a PyTorch that knows the GPU; default: python3
 set -eu
 cd "$(dirname "$0")/.."
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
+longest=1200 syncs="bsp adsp tempo easgd" batches=32,128,1024 quick=""
+if [ "${1:-}" = --quick ]; then
+  longest=60 syncs=adsp batches=128 quick=--quick
+  shift
+fi
 build="${1:-build/gpu}"
 python="${PYTHON:-python3}"
 
@@ -30,9 +37,9 @@ rm -rf "$results"
 mkdir -p "$results"
 
 failed=""
-# run SECONDS NAME COMMAND...
+# run SECONDS NAME COMMAND...   SECONDS, but at most $longest
 run() {
-  limit="$1" name="$2"
+  limit=$(($1 > longest ? longest : $1)) name="$2"
   shift 2
   printf '\n== %s: %s\n' "$name" "$*"
   code=0
@@ -84,14 +91,14 @@ interval_seconds = 0.5
 target_loss = 0.1
 max_seconds = 60
 END
-for sync in bsp adsp tempo easgd; do
+for sync in $syncs; do
   run 150 "mixed cluster, $sync" "$build/cli/rubato" up "$results/mixed.toml" --sync "$sync" \
     --out "$results/mixed-$sync" --overwrite
 done
 
 run 300 limits "$build/cli/rubato" bench --device cuda --model mlp,lenet,cnn,cnn1d,lstm \
-  --batch 32,128,1024 --save "$results/steps.toml"
-run 300 commits "$build/bench/bench_gpu_commit" --json "$results/commits.json"
+  --batch "$batches" --save "$results/steps.toml"
+run 300 commits "$build/bench/bench_gpu_commit" ${quick:+"$quick"} --json "$results/commits.json"
 run 300 table "$python" bench/gpu_table.py "$results"
 
 if [ -n "$failed" ]; then
