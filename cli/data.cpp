@@ -7,10 +7,10 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -28,7 +28,7 @@
 namespace rubato::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 using train::RawImages;
 using train::RawTable;
 using Cells = std::vector<std::vector<std::string>>;

@@ -19,12 +19,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <sstream>
 
 #include "base/cores.hpp"
+#include "base/json.hpp"
 #include "base/memory_file.hpp"
 #include "base/numbers.hpp"
 #include "base/terminal.hpp"
@@ -470,7 +470,7 @@ int doctor(const DoctorRun& run) {
   const auto problems = std::ranges::count(*findings, Level::Problem, &Finding::level);
   const auto warnings = std::ranges::count(*findings, Level::Warning, &Finding::level);
   if (run.json) {
-    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    OrderedJson all = OrderedJson::array();
     for (const Finding& each : *findings)
       all.push_back({{"level", level_word(each.level)},
                      {"what", each.what},

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/rng.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
@@ -25,7 +25,7 @@
 namespace rubato::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 using proto::Role;
 
 constexpr Duration kPatience = Duration::from_seconds(10);

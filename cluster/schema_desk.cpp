@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json.hpp"
 #include "base/words.hpp"
 #include "scheduler/waiting.hpp"
 
@@ -47,7 +47,7 @@ void SchemaDesk::on_start(Instant now) {
 
 void SchemaDesk::on_message(Instant, PeerId from, const Message& message) {
   if (std::holds_alternative<proto::AskStatus>(message.body)) {
-    const nlohmann::json status{{"state", "waiting"}, {"waiting_for", awaited()}};
+    const Json status{{"state", "waiting"}, {"waiting_for", awaited()}};
     send(from, proto::Status{status.dump()});
   } else if (message.cluster != options_.cluster) {
     send(from,

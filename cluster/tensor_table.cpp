@@ -4,22 +4,20 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.hpp"
 #include "base/words.hpp"
 
 namespace rubato::cluster {
 namespace {
 
-using TableJson = nlohmann::json;
-
 constexpr const char* kKindNames[] = {"trained", "averaged", "still"};
 
-TableJson table_json(const TensorTable& table) {
-  TableJson tensors = TableJson::array();
+Json table_json(const TensorTable& table) {
+  Json tensors = Json::array();
   for (const TableTensor& tensor : table.tensors) {
-    TableJson row{tensor.name, tensor.shape, kKindNames[static_cast<int>(tensor.kind)]};
+    Json row{tensor.name, tensor.shape, kKindNames[static_cast<int>(tensor.kind)]};
     if (!tensor.integers.empty()) row.push_back(tensor.integers);
     tensors.push_back(std::move(row));
   }
@@ -30,7 +28,7 @@ tl::unexpected<Error> no_table(const std::string& why) {
   return fail(ErrorCode::Corrupt, "the table of tensors: " + why);
 }
 
-Result<TableTensor> tensor_of(const TableJson& row) {
+Result<TableTensor> tensor_of(const Json& row) {
   TableTensor tensor;
   tensor.name = row.at(0).get<std::string>();
   tensor.shape = row.at(1).get<std::vector<std::uint64_t>>();
@@ -50,12 +48,12 @@ Result<TableTensor> tensor_of(const TableJson& row) {
   return tensor;
 }
 
-Result<TensorTable> table_of_json(const TableJson& json) {
+Result<TensorTable> table_of_json(const Json& json) {
   if (json.at("own").get<int>() != 1) return no_table("it is of another version of rubato");
   TensorTable table;
   std::set<std::string> names;
   std::uint64_t parameters = 0;
-  for (const TableJson& row : json.at("tensors")) {
+  for (const Json& row : json.at("tensors")) {
     RUBATO_ASSIGN(auto tensor, tensor_of(row));
     if (!names.insert(tensor.name).second) return no_table("two tensors have one name");
     if (tensor.travels() && __builtin_add_overflow(parameters, tensor.count(), &parameters))
@@ -70,10 +68,10 @@ Result<TensorTable> table_of_json(const TableJson& json) {
 
 // f(json) where `text` is JSON of the wanted form.
 template <class F>
-auto with_json(const std::string& text, F f) -> decltype(f(TableJson())) {
+auto with_json(const std::string& text, F f) -> decltype(f(Json())) {
   try {
-    return f(TableJson::parse(text));
-  } catch (const TableJson::exception&) {
+    return f(Json::parse(text));
+  } catch (const Json::exception&) {
     return no_table("its text is damaged");
   }
 }
@@ -128,30 +126,30 @@ std::string to_text(const TensorTable& table) {
 }
 
 std::string to_text(const DescribedTable& described) {
-  TableJson json = table_json(described.table);
+  Json json = table_json(described.table);
   json["samples"] = described.samples;
   json["held_out"] = described.held_out;
   return json.dump();
 }
 
 Result<TensorTable> table_of(const std::string& text) {
-  return with_json(text, [](const TableJson& json) { return table_of_json(json); });
+  return with_json(text, [](const Json& json) { return table_of_json(json); });
 }
 
 std::string to_text(const TensorTable& table, const HeldOutByWorker& held_out) {
-  TableJson json = table_json(table);
+  Json json = table_json(table);
   json["measures"] = held_out;
   return json.dump();
 }
 
 Result<HeldOutByWorker> held_out_in(const std::string& text) {
-  return with_json(text, [](const TableJson& json) -> Result<HeldOutByWorker> {
+  return with_json(text, [](const Json& json) -> Result<HeldOutByWorker> {
     return json.value("measures", HeldOutByWorker());
   });
 }
 
 Result<DescribedTable> described_table_of(const std::string& text) {
-  return with_json(text, [](const TableJson& json) -> Result<DescribedTable> {
+  return with_json(text, [](const Json& json) -> Result<DescribedTable> {
     DescribedTable described;
     RUBATO_ASSIGN(described.table, table_of_json(json));
     described.samples = json.at("samples").get<std::uint64_t>();

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
 #include "base/words.hpp"
@@ -409,7 +409,6 @@ Result<NodeTrace> parse_lines(std::string_view text, const std::string& file) {
 }
 
 Result<ValueTrace> parse_spot(std::string_view text, const std::string& file) {
-  using Json = nlohmann::json;
   constexpr double kGapMin = 0.001;
   const auto wrong = [&](std::string_view what) {
     return fail(ErrorCode::BadInput, fmt::format("{}:{}", file, what));
@@ -420,6 +419,8 @@ Result<ValueTrace> parse_spot(std::string_view text, const std::string& file) {
   } catch (const Json::parse_error& error) {
     const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
     return wrong(fmt::format("{}: this is no JSON", std::count(text.begin(), end, '\n') + 1));
+  } catch (const Json::exception&) {
+    return wrong(" has a number that is too large");
   }
   const Json::json_pointer gap_place("/metadata/gap_seconds");
   const Json gap = json.is_object() && json.contains(gap_place) ? json[gap_place] : Json();

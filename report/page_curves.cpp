@@ -1,8 +1,8 @@
 #include "report/page_curves.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "report/comparison.hpp"
 #include "report/web_page.hpp"
 
@@ -22,10 +22,10 @@ std::vector<std::size_t> thinned(std::size_t count, std::size_t limit) {
   return indices;
 }
 
-nlohmann::ordered_json curves_json(const std::vector<EvaluationRecord>& evaluations) {
-  nlohmann::ordered_json curves;
+OrderedJson curves_json(const std::vector<EvaluationRecord>& evaluations) {
+  OrderedJson curves;
   for (const char* name : {"seconds", "steps", "loss", "accuracy", "mean_loss", "mean_accuracy"})
-    curves[name] = nlohmann::ordered_json::array();
+    curves[name] = OrderedJson::array();
   for (const std::size_t i : thinned(evaluations.size(), kCurvePoints)) {
     const Judged mean = judged(evaluations, i);
     curves["seconds"].push_back(chart_number(evaluations[i].seconds));

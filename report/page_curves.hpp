@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
+#include "base/json_fwd.hpp"
 #include "base/run_record.hpp"
 
 namespace rubato::report {
@@ -16,6 +16,6 @@ std::vector<std::size_t> thinned(std::size_t count, std::size_t limit);
 
 // Returns: arrays of a few hundred points: "seconds", "steps", "loss" and "accuracy" as measured,
 // and "mean_loss" and "mean_accuracy", by which the target is judged.
-nlohmann::ordered_json curves_json(const std::vector<EvaluationRecord>& evaluations);
+OrderedJson curves_json(const std::vector<EvaluationRecord>& evaluations);
 
 }  // namespace rubato::report

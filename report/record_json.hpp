@@ -1,20 +1,20 @@
 // report/record_json.hpp - the parts that all JSON records of runs share: results, run logs,
-// journals of studies and the data of pages. Errors: what parses throws nlohmann::json::exception
+// journals of studies and the data of pages. Errors: what parses throws Json::exception
 // for a missing key or another type. Threads: pure functions.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/json.hpp"
 #include "base/run_record.hpp"
 #include "report/host_info.hpp"
 
 namespace rubato::report {
 
 // Keys keep the order in which they are written.
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 Json host_json(const HostInfo& host);
 HostInfo parse_host(const Json& json);

@@ -3,10 +3,10 @@
 // page forbids it) and reads well in light, in dark, on a phone and on paper.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "base/json_fwd.hpp"
 #include "report/comparison.hpp"
 
 namespace rubato::report {
@@ -17,7 +17,6 @@ namespace rubato::report {
 std::string report_html(const Comparison& comparison, const std::vector<ModelSummary>& summaries);
 
 // The data of the page.
-nlohmann::ordered_json report_data(const Comparison& comparison,
-                                   const std::vector<ModelSummary>& summaries);
+OrderedJson report_data(const Comparison& comparison, const std::vector<ModelSummary>& summaries);
 
 }  // namespace rubato::report

@@ -3,16 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
+#include "base/json.hpp"
 #include "base/task.hpp"
 #include "base/text.hpp"
 
 namespace rubato::report {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 double number_of(const Json& json, const char* key) {
   const auto at = json.find(key);

@@ -3,21 +3,22 @@
 // missing or of another kind is 0 or empty. Errors: none. Threads: pure functions.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
+
+#include "base/json_fwd.hpp"
 
 namespace rubato::report {
 
-double number_of(const nlohmann::ordered_json& object, const char* key);
-bool has_number(const nlohmann::ordered_json& object, const char* key);
-std::string text_of(const nlohmann::ordered_json& object, const char* key);
+double number_of(const OrderedJson& object, const char* key);
+bool has_number(const OrderedJson& object, const char* key);
+std::string text_of(const OrderedJson& object, const char* key);
 
 // "training (adsp) since 3 min 20 s, 2,304 steps, 225 commits, loss 0.4611 (target 0.4500)".
-std::string run_line(const nlohmann::ordered_json& status);
+std::string run_line(const OrderedJson& status);
 // ", lowest recall 0.4000 (target 0.9), F1 0.6100", where a run has them; or of those with a
 // target.
-std::string class_figures_text(const nlohmann::ordered_json& status, bool only_targets);
+std::string class_figures_text(const OrderedJson& status, bool only_targets);
 // Of a worker's row: "rate 4", "8 steps"; "-" for a worker that no tuner directs.
-std::string directive_text(const nlohmann::ordered_json& worker);
+std::string directive_text(const OrderedJson& worker);
 
 }  // namespace rubato::report

@@ -4,16 +4,16 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/json.hpp"
 #include "report/report_assets.hpp"
 
 namespace rubato::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 // In a script element only "<" can end or nest one; JSON may write it as an escape anywhere.
 std::string script_safe(const std::string& json) {

@@ -1,15 +1,15 @@
 // What the scheduler tells those who watch the run. It is made of what it knows anyway.
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "scheduler/scheduler.hpp"
 #include "scheduler/time_left.hpp"
 
 namespace rubato::scheduler {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 constexpr std::size_t kWorkersTold = 200;  // a text of kStatusTextMax holds them
 constexpr std::size_t kServersTold = 64;

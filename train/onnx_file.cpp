@@ -8,7 +8,6 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -16,6 +15,7 @@
 
 #include "base/check.hpp"
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "train/data/csv_text.hpp"
 #include "train/data/table_files.hpp"
 #include "train/model/tensors.hpp"
@@ -77,14 +77,14 @@ class Graph {
     if (model_.schema.target) {
       note("target", model_.schema.target_name());
     } else {
-      note("classes", nlohmann::json(model_.schema.classes).dump());
+      note("classes", Json(model_.schema.classes).dump());
     }
     std::vector<std::string> numbers, categorical;
     for (const Column& column : model_.schema.columns)
       if (!column.name.empty())
         (column.categorical() ? categorical : numbers).push_back(column.name);
-    if (!numbers.empty()) note("columns", nlohmann::json(numbers).dump());
-    if (!categorical.empty()) note("categorical_columns", nlohmann::json(categorical).dump());
+    if (!numbers.empty()) note("columns", Json(numbers).dump());
+    if (!categorical.empty()) note("categorical_columns", Json(categorical).dump());
     for (const auto& [key, value] : model_.facts) note(key.c_str(), value);
     return file;
   }

@@ -1,11 +1,11 @@
 #include "cli/compose/yaml.hpp"
 
-#include <nlohmann/json.hpp>
+#include "base/json.hpp"
 
 namespace rubato::cli {
 
 std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump();
+  return Json(text).dump();
 }
 
 std::string flow_list(const std::vector<std::string>& words, int indent) {

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "report/live/run_metrics.hpp"
 #include "report/report_assets.hpp"
@@ -15,7 +15,7 @@
 namespace rubato::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 Json parsed(const LiveRun* now) {
   Json status = now ? Json::parse(now->status, nullptr, false) : Json();

@@ -1,14 +1,14 @@
 #include "report/live/run_metrics.hpp"
 
 #include <limits>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "report/status_text.hpp"
 
 namespace rubato::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 constexpr auto kCounter = MetricsText::Kind::Counter;
 constexpr auto kGauge = MetricsText::Kind::Gauge;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();

@@ -4,9 +4,9 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "base/json_fwd.hpp"
 #include "base/run_record.hpp"
 #include "base/task.hpp"
 #include "report/host_info.hpp"
@@ -20,7 +20,7 @@ void add_progress_metrics(MetricsText& metrics, const HostInfo& host, std::size_
 
 // The run under way. `status`: Scheduler::status(); null before there is one. Its samples have the
 // labels sync and seed, so that the runs of one command are series of their own.
-void add_run_metrics(MetricsText& metrics, const RunRecord& run,
-                     const nlohmann::ordered_json& status, Task task);
+void add_run_metrics(MetricsText& metrics, const RunRecord& run, const OrderedJson& status,
+                     Task task);
 
 }  // namespace rubato::report

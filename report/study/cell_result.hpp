@@ -4,11 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/json_fwd.hpp"
 #include "base/run_record.hpp"
 #include "base/task.hpp"
 
@@ -50,7 +50,7 @@ CellResult cell_result(const RunRecord& run, double cost_seconds);
 // Returns: the figures of a run as an object, as results.json and the journal have them; without
 // the curve. NaN and infinity are null. `task`: names the final figure; the journal always says
 // accuracy.
-nlohmann::ordered_json figures_json(const CellResult& result, Task task);
+OrderedJson figures_json(const CellResult& result, Task task);
 
 // One finished run in the journal.
 struct JournalEntry {

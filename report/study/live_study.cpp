@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.hpp"
 #include "base/words.hpp"
 #include "report/live/run_metrics.hpp"
 #include "report/report_assets.hpp"
@@ -13,7 +12,7 @@
 namespace rubato::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 LiveBoard::Render render_of(const StudyResults& results, std::size_t ended, std::size_t planned,
                             bool over) {

@@ -3,10 +3,10 @@
 // Errors: none. Threads: a pure function.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "base/json_fwd.hpp"
 #include "report/study/summary.hpp"
 
 namespace rubato::report {
@@ -15,7 +15,6 @@ namespace rubato::report {
 std::string study_report(const StudyResults& results, const std::vector<VariantSummary>& summaries);
 
 // The data of the page, also of a study without any finished run.
-nlohmann::ordered_json study_data(const StudyResults& results,
-                                  const std::vector<VariantSummary>& summaries);
+OrderedJson study_data(const StudyResults& results, const std::vector<VariantSummary>& summaries);
 
 }  // namespace rubato::report

@@ -5,10 +5,10 @@
 
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <sstream>
+#include "base/json.hpp"
 
 #include "report/live/run_metrics.hpp"
 #include "report/report_assets.hpp"

@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <regex>
+#include "base/json.hpp"
 
 #include "report/results_json.hpp"
 #include "report/table.hpp"

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
+#include "base/json.hpp"
 
 #include "report/runs_html.hpp"
 #include "tests/report/sample.hpp"

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include "base/json.hpp"
 
 #include "report/study/answer.hpp"
 #include "report/study/pictures.hpp"

@@ -179,7 +179,7 @@ Violations library_owners(const SourceFile& file) {
     // The file, the folder with its '/', or how its sources are named; then headers are not meant.
     std::string_view wrapper;
   };
-  static const std::array<Owner, 7> kOwners = {{
+  static const std::array<Owner, 8> kOwners = {{
       {"ZeroMQ", {"zmq"}, "proto/zmq_"},
       {"FlatBuffers", {"flatbuffers/", "rubato_generated"}, "proto/codec.cpp"},
       {"BLAS and oneDNN", {"cblas", "openblas", "dnnl", "oneapi/dnnl"}, "train/cpu/"},
@@ -187,6 +187,7 @@ Violations library_owners(const SourceFile& file) {
       {"toml++", {"toml"}, "base/config.cpp"},
       {"CLI11", {"CLI/"}, "cli/"},
       {"cpp-httplib", {"httplib"}, "report/live/live_server.cpp"},
+      {"nlohmann::json", {"nlohmann/"}, "base/json"},
   }};
   Violations out;
   if (!is_product(file)) return out;

@@ -50,6 +50,7 @@ TEST_CASE("library_owners") {
   CHECK(includes("base/config.cpp", "toml++/toml.h") == 0);
   CHECK(includes("cli/main.cpp", "CLI/CLI.hpp") == 0);
   CHECK(includes("report/live/live_server.cpp", "httplib.h") == 0);
+  CHECK(includes("base/json.hpp", "nlohmann/json.hpp") == 0);
   CHECK(includes("tests/proto/raw_peer_test.cpp", "zmq.hpp") == 0);
 
   CHECK(includes("proto/zmq_transport.hpp", "zmq.hpp") == 1);
@@ -62,6 +63,7 @@ TEST_CASE("library_owners") {
   CHECK(includes("cluster/cluster_config.cpp", "toml++/toml.h") == 1);
   CHECK(includes("server/main.cpp", "CLI/CLI.hpp") == 1);
   CHECK(includes("report/live/live_page.cpp", "httplib.h") == 1);
+  CHECK(includes("report/web_page.cpp", "nlohmann/json.hpp") == 1);
 }
 
 TEST_CASE("pure_cores") {

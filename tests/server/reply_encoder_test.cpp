@@ -31,7 +31,7 @@ struct Reply {
 proto::Payload encode(ReplyEncoder& encoder, const proto::Payload& parameters, ReplyState& state,
                       proto::Parameters& head) {
   head.count = parameters.size() / sizeof(float);
-  return encoder.encode(parameters, head.count, state, 1, head);
+  return encoder.encode(parameters, head.count, state, head);
 }
 
 Reply encode(ReplyEncoder& encoder, const std::vector<float>& parameters, ReplyState& state) {
@@ -246,7 +246,7 @@ TEST_CASE("a difference has the values of averaged elements") {
         const auto chunk = tests::payload_of(
             std::vector<float>(parameters.begin() + static_cast<std::ptrdiff_t>(offset),
                                parameters.begin() + static_cast<std::ptrdiff_t>(offset) + 100));
-        const auto payload = encoder.encode(chunk, 200, state, sequence, head);
+        const auto payload = encoder.encode(chunk, 200, state, head);
         CHECK(payload.size() <= 400);
         REQUIRE(gather.add(0, head, payload).has_value());
         if (sequence == 1) continue;

@@ -74,7 +74,7 @@ TEST_CASE("bsp: a kept update that its sender changes is refused, and the round 
   shard.members(1, {0, 1});
   const proto::Compression int8{proto::PayloadCodec::Int8};
   const auto bytes = std::make_shared<std::vector<std::byte>>(proto::compressed_bytes(int8, 5));
-  proto::Compressor().compress(int8, fives(1), 0, *bytes);
+  proto::Compressor().compress(int8, fives(1), *bytes);
   proto::Message commit = ServerWorld::message(
       0, proto::Commit{.sequence = 2, .count = 5, .total = 5, .steps = 1, .codec = int8.codec},
       {bytes, *bytes});

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "base/check.hpp"
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
 #include "train/model/known_schema.hpp"
@@ -19,8 +19,6 @@
 
 namespace rubato::train {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::uint64_t kSamplesMax = std::uint64_t{1}
                                       << 40;  // of a box; their sums cannot overflow

@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.hpp"
 #include "base/numbers.hpp"
 
 namespace rubato::train {
 namespace {
-
-using Json = nlohmann::json;
 
 // Marks a schema whose classes and categories are spelled as in the files.
 constexpr std::string_view kNames = "as written";

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/check.hpp"
+#include "base/json.hpp"
 #include "base/nearest.hpp"
 #include "train/model/safetensors.hpp"
 #include "train/model/tensors.hpp"
@@ -16,8 +16,6 @@
 
 namespace rubato::train {
 namespace {
-
-using Json = nlohmann::json;
 
 // The layout of the metadata; a file of a later one is refused.
 constexpr int kVersion = 1;

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstring>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -13,11 +12,10 @@
 #include "base/checksum.hpp"
 #include "base/file.hpp"
 #include "base/half.hpp"
+#include "base/json.hpp"
 
 namespace rubato::train {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr const char* kMetadata = "__metadata__";
 constexpr const char* kChecksum = "rubato.xxh3";
