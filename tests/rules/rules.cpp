@@ -419,8 +419,8 @@ Violations test_names(const SourceFile& file) {
 
 Violations virtual_interfaces(const SourceFile& file) {
   static const std::set<std::string, std::less<>> kInterfaces = {
-      "Transport", "Device", "OwnMemory", "Trainer",     "CommitRule", "Gate",           "Tuner",
-      "Storage",   "Gpu",    "Event",     "Convolution", "Graph",      "VirtualTraining"};
+      "Transport", "Device", "OwnMemory", "CommitRule",  "Gate",  "Tuner",
+      "Storage",   "Gpu",    "Event",     "Convolution", "Graph", "VirtualTraining"};
   Violations out;
   if (!is_product(file)) return out;
   const std::string code = blank_comments_and_literals(file.text);
