@@ -1,5 +1,5 @@
 // sync/model.hpp - the seams of a synchronization model: commit rule, gate, tuner.
-// Source: algorithms.md section 2 of the design: a model is the triple (commit rule, gate, tuner).
+// docs/sync.md has each model as such a triple.
 // Pure: no sockets, clock, threads, globals, randomness. `now` never decreases.
 // Threads: one owner each. Errors: none after construction (see sync/factory.hpp).
 #pragma once

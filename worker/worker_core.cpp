@@ -13,7 +13,7 @@ using proto::Role;
 namespace {
 
 constexpr double kStepTimeEwma = 0.2;
-constexpr double kOverheadEwma = 0.5;  // algorithms.md section 1
+constexpr double kOverheadEwma = 0.5;  // of a commit's time: it changes more than a step's
 
 Duration ewma(Duration old, Duration sample, double factor) {
   return old * (1 - factor) + sample * factor;

@@ -135,10 +135,10 @@ class WorkerCore {
   // becomes X - d.
   void on_commit(Instant now, Update update);
   // Requires: next_action() is Load or Restart, and it was done.
+  void on_loaded(Instant now);
   // The worker measured the parameters that were loaded at `loaded` on samples that it holds out.
   // `measured`: all but its age.
   void on_evaluated(Instant now, Instant loaded, proto::Evaluation measured);
-  void on_loaded(Instant now);
   // The initial values of the whole model. Requires: next_action() is Seed.
   void on_seed(Instant now, Update values);
   // The user wants this worker to leave: a farewell that says why, then Finish.

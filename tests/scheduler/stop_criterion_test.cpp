@@ -1,4 +1,4 @@
-// The fair protocol of algorithms.md section 4: the first time a moving mean of 5 crosses.
+// One threshold for all sync models: the first time that a moving mean of 5 crosses it.
 #include "scheduler/stop_criterion.hpp"
 
 #include <doctest/doctest.h>

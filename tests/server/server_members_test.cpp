@@ -1,6 +1,6 @@
 // Members that lie or break, at one shard: commits of another kind, updates of absurd size, updates
 // that change after their check, far sequences, parameters that broke, members that others wait
-// for. What the scheduler makes of it: scheduler_standing_test.cpp.
+// for. What the scheduler makes of it: tests/scheduler/scheduler_watch_test.cpp.
 #include <doctest/doctest.h>
 
 #include <cmath>
