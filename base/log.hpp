@@ -56,7 +56,7 @@ bool log_quiet();
 // For those who write lines themselves. Returns: whether a line can be written without waiting for
 // a reader. If not, it counts as left out.
 bool room_for_line(std::FILE* stream);
-// The same for a line that nothing follows: a slow reader is waited for, 2 s at most.
+// room_for_line() for a line that nothing follows: a slow reader is waited for, 2 s at most.
 bool room_for_last_line(std::FILE* stream);
 // To be called when the process has nothing more to say. Says how many lines were left out since
 // the last one that was written.

@@ -56,7 +56,7 @@ constexpr std::size_t whole_pages(std::size_t bytes) {
 }
 // Zeroed memory of `bytes`, sealed: nobody can shrink it under a reader (SIGBUS) or change that.
 [[nodiscard]] Result<Descriptor> make_memory_file(std::size_t bytes);
-// The same for memory that others only read: after this mapping nobody can make another one to
+// A memory file that others only read: after this mapping nobody can make another one to
 // write to it, or write to its file. On kernels before 5.1 a process of the same user still can.
 struct LentMemory {
   Descriptor file;

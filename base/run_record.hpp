@@ -102,7 +102,7 @@ struct RunRecord {
   // In a real run those of all workers, else those of all shards.
   std::optional<std::uint64_t> refused_commits;
   RefusedByReason refused = {};
-  // Of all workers: as in WorkerRecord.
+  // Of all workers: what the sync model did not use.
   std::uint64_t dropped_commits = 0;
   std::uint64_t dropped_samples = 0;
   std::uint32_t setbacks = 0;  // so often all shards went back to their last good copy

@@ -30,7 +30,7 @@ constexpr Figure figure_of(Task task) {
 struct ClassFigures {
   double recall = std::numeric_limits<double>::quiet_NaN();  // of the class with the lowest
   double f1 = std::numeric_limits<double>::quiet_NaN();      // mean over the classes
-  double auc = std::numeric_limits<double>::quiet_NaN();  // the same, each class against the rest
+  double auc = std::numeric_limits<double>::quiet_NaN();     // mean; each class against the rest
 };
 
 // What a run is to reach of them.

@@ -13,7 +13,7 @@ inline constexpr std::size_t kAnyWidth = std::numeric_limits<std::size_t>::max()
 // A terminal on which a line can be drawn over: TERM is there, and is not "dumb".
 bool can_draw(std::FILE* stream);
 
-// The same, and NO_COLOR is empty (https://no-color.org).
+// A terminal that can_draw(), and NO_COLOR is empty (https://no-color.org).
 bool wants_colour(std::FILE* stream);
 
 // Those of the terminal; 80 where it does not say. Requires: it is one.

@@ -33,7 +33,7 @@ std::string percent_text(double share);
 // "83.1 %" of an accuracy, "0.8312" of an R^2.
 std::string figure_text(const Figure& figure, double value);
 
-// The same of a target, as the user wrote it: "90 %", "0.9".
+// A target of that figure, as the user wrote it: "90 %", "0.9".
 std::string figure_target_text(const Figure& figure, double target);
 // "loss 0.45, accuracy 90 %, F1 0.8": the targets that there are; empty: none.
 std::string targets_text(const std::optional<double>& loss, const std::optional<double>& accuracy,

@@ -62,7 +62,8 @@ std::optional<RunName> parse_run_name(std::string_view name);
 // newest run of that cluster. A part of one, such as edge-3/adsp-1, is found in the same way.
 [[nodiscard]] Result<std::string> find_run(const std::string& text);
 
-// The model file of a path, as it is, or of a run, as above: the best one, else the newest.
+// The model file of a path, as it is, or of a run that find_run() finds: the best one, else the
+// newest.
 [[nodiscard]] Result<std::string> find_model(const std::string& text);
 
 // Whether a process writes there at the moment.

@@ -178,7 +178,7 @@ struct ClusterConfig {
   std::optional<int> workers_min;       // as the file asks for it; see start_count()
   double workers_absent_seconds = 600;  // without any worker, until the run ends
   double stalled_seconds = 30;          // others wait for a worker so long at least; 0: for ever
-  double first_commit_seconds = 300;    // the same before its first commit
+  double first_commit_seconds = 300;    // and so long before its first commit
   std::vector<ChurnEvent> churn;        // one event a node, in the order of their times
   std::vector<NodeBox> boxes;           // scheduler, servers, workers; those that the file places
   ServersConfig servers;
@@ -229,7 +229,7 @@ struct WorkerProfile {
   std::shared_ptr<const NodeTrace> trace = nullptr;  // null: none
 };
 std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config);
-// The same, and then the additional workers of [[churn]].
+// worker_profiles(), and then the additional workers of [[churn]].
 std::vector<WorkerProfile> all_profiles(const ClusterConfig& config);
 // A worker that is not in the file. It has the device, link and codecs of `like`, a group or worker
 // of the file; of the first group where that is empty. It has the group's data only if the path

@@ -56,7 +56,7 @@ struct ClusterPlan {
 [[nodiscard]] Result<ClusterPlan> make_plan(const ClusterConfig& config, const std::string& sync,
                                             std::uint64_t seed, train::Shape shape, int classes);
 
-// The same for a node that meets others with cluster files of their own: with `settings`.
+// make_plan() for a node that meets others with cluster files of their own: with `settings`.
 [[nodiscard]] Result<ClusterPlan> make_node_plan(const ClusterConfig& config,
                                                  const std::string& sync, std::uint64_t seed,
                                                  train::Shape shape, int classes);
@@ -74,7 +74,7 @@ struct ClusterPlan {
 // it.
 [[nodiscard]] Result<void> check_target(const ClusterConfig& config, const train::DataSplit& data);
 
-// The same of an own model. `measured`: a loop offers to evaluate.
+// check_target() of an own model. `measured`: a loop offers to evaluate.
 [[nodiscard]] Result<void> check_own_target(const ClusterConfig& config, bool measured);
 
 // BadInput for model.kind = "timing", which has nothing to train.
@@ -95,7 +95,7 @@ struct ClusterPlan {
 // Worker `index` draws random numbers from the stream of this number: its place in the file, or a
 // hash of its name if the file does not list it.
 std::uint64_t stream_of(const ClusterPlan& plan, std::uint32_t index);
-// The same before there is a plan. `listed`: so many workers the file has.
+// That stream before there is a plan. `listed`: so many workers the file has.
 std::uint64_t stream_of(std::uint32_t index, std::size_t listed, const std::string& name);
 
 // The training samples of each worker of the plan: one list a worker. Samples that are dealt out

@@ -23,8 +23,8 @@ namespace rubato::cluster {
                                                        const train::Dataset& train,
                                                        std::vector<std::uint32_t> samples,
                                                        const train::DeviceOptions& options = {});
-// The same on this device in place of the one that the cluster file names. Requires: it is not
-// built.
+// make_trainer() on this device in place of the one that the cluster file names. Requires: it is
+// not built.
 [[nodiscard]] Result<train::LocalTrainer> make_trainer(const ClusterConfig& config,
                                                        const ClusterPlan& plan, std::uint32_t index,
                                                        const train::Dataset& train,

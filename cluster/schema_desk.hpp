@@ -81,7 +81,7 @@ class SchemaDesk {
 
   Options options_;
   std::map<std::string, train::DataSummary> summaries_;  // by worker
-  std::map<std::string, DescribedTable> tables_;         // the same, of an own model
+  std::map<std::string, DescribedTable> tables_;         // of an own model, by worker
   std::map<std::string, proto::LongText> arriving_;      // of workers, while not whole
   std::set<proto::PeerId> asked_;                        // who waits for the schema
   std::optional<train::InputSchema> schema_;

@@ -46,7 +46,7 @@ std::optional<Instant> traces_began(const NodeOptions& options);
                                                         proto::Role role, const Named& who,
                                                         std::string summary, const Stop& stop);
 
-// The same of model.kind = "own": the table of tensors that the workers agreed on.
+// Asks a scheduler of model.kind = "own" for the table of tensors that the workers agreed on.
 [[nodiscard]] Result<cluster::TensorTable> ask_for_table(const NodeOptions& options,
                                                          const cluster::ClusterConfig& config,
                                                          proto::Role role, const Named& who,
@@ -62,7 +62,8 @@ struct WorkerPlace {
 
   Named named() const { return {profile.name, keys, link.ways()}; }
 };
-// options.scheduler becomes a full endpoint. `config`: of load_config(). `like`: as in WorkerRun.
+// options.scheduler becomes a full endpoint. `config`: of load_config(). `like`: a group or
+// worker of the file, for a worker that it does not list; empty: the first.
 [[nodiscard]] Result<WorkerPlace> place_worker(NodeOptions& options, cluster::ClusterConfig config,
                                                const std::string& like, const Throttle& throttle,
                                                const Stop& stop);

@@ -50,7 +50,7 @@ struct LoopRun {
   bool resizes_batch = false;
   bool evaluates = false;
   std::uint64_t samples = 0;   // 0: unknown
-  std::uint64_t held_out = 0;  // likewise
+  std::uint64_t held_out = 0;  // 0: unknown
   int channel = -1;  // of the virtual cluster that drives the loop (emulation/step_channel.hpp)
 };
 

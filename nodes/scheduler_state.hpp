@@ -31,7 +31,7 @@ class SchedulerState {
   // A scheduler of a cluster with these servers.
   using MakeCore = std::function<std::unique_ptr<scheduler::Scheduler>(
       Incarnation run, const scheduler::Resharding& servers)>;
-  // `schema`, `samples`: as in JournalHeader. `servers`: of the cluster file.
+  // `schema`, `samples` of each worker: of own data, else empty. `servers`: of the cluster file.
   // Lifetime of both schedulers: not longer than this object's.
   [[nodiscard]] Result<std::unique_ptr<scheduler::DurableScheduler>> begin(
       const MakeCore& make_core, const scheduler::Resharding& servers, const std::string& schema,

@@ -25,7 +25,8 @@ struct Address {
 // addresses the first of IPv4, else of IPv6. Returns: nothing for a name that has none.
 std::optional<Address> resolve(const std::string& host, int port);
 
-// The same for an own endpoint. `host` may also be an interface, which stands for its address.
+// resolve() for an endpoint of this machine. `host` may also be an interface, which stands for its
+// address.
 std::optional<Address> resolve_own(const std::string& host, int port);
 
 // The other end of a connected socket.

@@ -17,7 +17,7 @@ namespace rubato::proto {
 struct JoinTiming {
   Duration hello_every = Duration::from_seconds(1);
   Duration give_up_after = Duration::from_seconds(60);  // without any word from the scheduler
-  Duration rejoin_for = Duration::from_seconds(60);     // the same for who was a member before
+  Duration rejoin_for = Duration::from_seconds(60);     // of a worker that was a member before
   Duration heartbeat_every = Duration::from_seconds(2);
   // Once joined: without a sign of the run, such as a word of the scheduler or a commit.
   Duration forsaken_after = Duration::from_seconds(600);

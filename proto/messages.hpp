@@ -76,7 +76,7 @@ struct Schema {
 // A copy of one shard that a server can go on from.
 struct SnapshotInfo {
   Incarnation run = 0;        // the scheduler's incarnation, which identifies the run
-  std::uint64_t number = 0;   // as in Save, from 1
+  std::uint64_t number = 0;   // of the order (Save), from 1
   std::uint64_t commits = 0;  // of the run, in this copy
   std::uint64_t begin = 0;    // of its shard's range; in a Hello alone
   bool operator==(const SnapshotInfo&) const = default;
@@ -118,7 +118,7 @@ struct Welcome {
   // Workers: the steps that earlier lives of this name have reported. A new process leaves out so
   // many mini-batches.
   std::uint64_t steps = 0;
-  std::uint32_t setbacks = 0;  // servers: as in Members, at this moment
+  std::uint32_t setbacks = 0;  // servers: so often all shards have gone back by now
   bool looks = false;          // workers: the answer to such a Hello. `you` has no number.
 };
 
@@ -261,7 +261,8 @@ struct Commit {
   std::uint64_t averaged = 0;
 };
 
-// server -> worker, evaluator: one chunk of the reply to a Pull or a Commit; payload as in Commit.
+// server -> worker, evaluator: one chunk of the reply to a Pull or a Commit; its payload has the
+// elements in one of the codecs.
 struct Parameters {
   Sequence sequence = 0;
   Version version = 0;
@@ -341,7 +342,7 @@ inline constexpr std::uint32_t kRefusedInARow = 10;
 
 // server, evaluator -> scheduler: still here. scheduler -> worker, evaluator: your Hello was heard,
 // the servers are not there yet. scheduler -> whoever asked (Message::sent): what my clock says.
-// worker -> server, asking the same: are you there?
+// worker -> server, which is to answer with a Heartbeat: are you there?
 struct Heartbeat {
   Instant echo;             // the question's `sent`; 0: nobody asked
   Instant clock;            // of the scheduler when it answered; of a server when it sent this

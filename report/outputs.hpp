@@ -36,7 +36,8 @@ void note_busy(Comparison& comparison);
 // Prints the table and the report's path, or results.json with `json`.
 void print_comparison(const Comparison& comparison, const std::string& directory, bool json);
 
-// Writes the run directory (report/run_directory.hpp), then prints as above.
+// Writes the run directory (report/run_directory.hpp), then prints as print_comparison()
+// does.
 [[nodiscard]] Result<void> write_outputs(const Comparison& comparison, const std::string& directory,
                                          bool json);
 

@@ -22,7 +22,7 @@ class StatusLine {
   bool is_bar() const { return bar_; }
   // "[####----]  50 % `text`", cut to the terminal's width. `fraction` in [0, 1].
   void bar(double fraction, std::string_view text);
-  // `text`, cut likewise.
+  // `text`, cut to the terminal's width.
   void text(std::string_view text);
   // A line that stays.
   void line(std::string_view text);

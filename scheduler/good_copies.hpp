@@ -51,7 +51,7 @@ class GoodCopies {
   std::optional<proto::Save> poll_order(Instant now);
   // The next order is due now, unless a server that still writes is waited for.
   void hurry(Instant now);
-  // The same at the end of the run, whether servers still write or not.
+  // The order at the end of the run, whether servers still write or not.
   std::optional<proto::Save> last_order(Instant now);
   // The next order is left out: what is saved now would take the place of something better.
   void skip(Instant now) { next_ = now + every_; }

@@ -76,7 +76,7 @@ class LossMerge {
   // So many of its samples count. A worker that never described its data counts for no more than
   // all others together.
   double counted(WorkerId worker, double of_all);
-  // The same of its training loss: no more than its steps had.
+  // So many samples of its training loss count: no more than its steps had.
   double counted_samples(WorkerId worker, const proto::Progress& progress);
   // A figure above it is left out of a mean: kAbsurdFactor times the median of all members' last
   // ones, or of 1. A member without one counts as 0. Infinite: most have no number any more.

@@ -49,7 +49,7 @@ class RunBook {
 
   std::vector<proto::Progress> progress_;  // by number
   std::uint64_t steps_ = 0;    // the sum of progress_, so that no event has to visit every worker
-  std::uint64_t commits_ = 0;  // the same
+  std::uint64_t commits_ = 0;  // the sum of progress_
   std::size_t stride_ = 1;     // commit counts are kept at every so-many-th evaluation
   RunRecord record_;           // curves and decisions alone
 };

@@ -59,7 +59,7 @@ class Run {
   bool failed() const { return failed_; }
   // Since training started; 0 before.
   double seconds(Instant at) const { return started_ ? (at - *started_).seconds() : 0; }
-  // The same at the end, or at `now` before it.
+  // Seconds of training at the end, or at `now` before it.
   double length(Instant now) const { return seconds(stopped() ? stopped_at_ : now); }
   // Until when the step of the end waits. Nothing: it is no step of the end that waits.
   std::optional<Instant> until() const {

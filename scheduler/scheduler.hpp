@@ -90,7 +90,7 @@ struct SchedulerOptions {
   // Workers that lie or hang, and parameters that broke, are acted upon. Empty on virtual time,
   // where nobody does, and where a run that diverges is to be seen.
   std::optional<WatchOptions> watch = {};
-  std::string settings = {};  // of every node, as in Hello
+  std::string settings = {};  // of every node, one a line
   std::string sync;           // for the record
   std::uint64_t seed = 0;     // for the record
 };
@@ -98,7 +98,7 @@ struct SchedulerOptions {
 // The servers of a run, from some instant on.
 struct Resharding {
   std::uint32_t servers = 0;
-  std::vector<std::string> addresses = {};  // as in SchedulerOptions
+  std::vector<std::string> addresses = {};  // of the servers, by number; empty: any
   std::uint64_t snapshot = 0;               // the one that all of them have; 0: none
   bool operator==(const Resharding&) const = default;
 };
@@ -145,10 +145,10 @@ class Scheduler {
   void announce_waits(Instant now);
   // Ends the run for everyone (Ctrl-C, or a caller's own criterion).
   void stop(Instant now, std::string reason) { end(now, std::move(reason), false); }
-  // The same where the run cannot go on: no node ends with exit code 0.
+  // Ends a run that cannot go on: no node ends with exit code 0.
   void fail(Instant now, std::string reason) { end(now, std::move(reason), true); }
-  // The same where a shard is gone: there are no parameters to pull a last time, and no node ends
-  // with exit code 0.
+  // Ends a run of which a shard is gone: there are no parameters to pull a last time, and no node
+  // ends with exit code 0.
   void stop_without_parameters(Instant now, std::string reason);
 
   std::optional<proto::ToPeer> poll_send() { return outbox_.poll(); }
@@ -203,7 +203,7 @@ class Scheduler {
   struct ServerState {
     std::string name;
     std::string endpoint;
-    std::string public_key;  // as in Hello
+    std::string public_key;  // by which workers know it
     Incarnation incarnation = 0;
     proto::PeerId peer = 0;
     std::uint64_t snapshot = 0;  // that this life began with; 0: initial parameters
@@ -231,7 +231,9 @@ class Scheduler {
   // refused, or waits for its turn.
   std::optional<std::uint32_t> place_of(Instant now, proto::PeerId from, const proto::Hello& hello);
   // Another process has the name of a server: it takes its place if it can go on. Returns: false if
-  // it cannot, and was refused. `number`, `together`: as in GoodCopies.
+  // it cannot, and was refused. `number`: of the snapshot that it is to have; none: its
+  // newest.
+  // `together`: all servers are new processes.
   [[nodiscard]] bool replace_server(Instant now, proto::PeerId from, std::uint32_t index,
                                     const proto::Message& message,
                                     std::optional<std::uint64_t> number = {},

@@ -38,7 +38,7 @@ struct JournalHeader {
   std::string schema;    // of own data; empty: the nodes know their data
   std::map<std::string, std::uint64_t> samples = {};  // of own data, by worker
   Instant began;                                      // the first life's clock
-  std::int64_t began_wall = 0;                        // the same in ns since 1970
+  std::int64_t began_wall = 0;                        // in ns since 1970
   bool operator==(const JournalHeader&) const = default;
 };
 
@@ -108,7 +108,7 @@ class JournalReader {
   bool damaged() const { return damaged_; }
   // The instant of the last record, on the clock of the first life.
   Instant last() const { return last_; }
-  // The same by the wall clock, in ns since 1970.
+  // The instant of the last record by the wall clock, in ns since 1970.
   std::int64_t last_wall() const { return wall_ + (last_ - wall_at_).ns; }
   // What goes on where this has come to its end.
   JournalWriter writer() const { return {senders_, last_}; }

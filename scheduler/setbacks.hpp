@@ -19,7 +19,7 @@ inline constexpr int kBadLossesMax = 2;  // in a row
 
 class Setbacks {
  public:
-  // As in Members: how many there were, and the snapshot of the last one.
+  // How many there were, and the snapshot of the last one, as each member list says it.
   std::uint32_t count() const { return count_; }
   std::uint64_t back_to() const { return back_to_; }
   // The last evaluations were not finite: the parameters may be broken.

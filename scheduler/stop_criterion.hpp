@@ -19,7 +19,7 @@ struct StopOptions {
   std::optional<double> target_loss = {};  // mean loss <= target
   std::optional<double> target_accuracy =
       {};                           // of accuracy or R^2, mean >= target; all that are given hold
-  ClassTargets class_targets = {};  // likewise
+  ClassTargets class_targets = {};  // of recall, F1 and AUC, mean >= target
   std::optional<double> max_seconds = {};
   std::optional<std::uint64_t> max_steps = {};  // of all workers together
 
@@ -39,7 +39,7 @@ class StopCriterion {
 
   // Mean loss of the last evaluations: kSmoothedEvaluations of them, or all if there are fewer.
   double smoothed_loss() const;
-  // The same of accuracy. NaN where it was not measured.
+  // Mean accuracy of those evaluations. NaN where it was not measured.
   double smoothed_accuracy() const;
   ClassFigures smoothed_classes() const;
   const std::optional<double>& time_to_target() const { return time_to_target_; }

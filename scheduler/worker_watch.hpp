@@ -20,7 +20,7 @@ struct WatchOptions {
   // A worker that others wait for is stalled after so long without a commit, or kStalledFactor
   // times its usual time, whichever is longer. 0: never.
   Duration stalled = Duration::from_seconds(30);
-  Duration first_commit = Duration::from_seconds(300);  // the same, before its first commit
+  Duration first_commit = Duration::from_seconds(300);  // its limit before the first commit
 };
 // A worker may be 30 times as slow for a while, and still not be taken for one that hangs.
 inline constexpr double kStalledFactor = 40;

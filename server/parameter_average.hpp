@@ -30,7 +30,7 @@ class ParameterAverage {
   void follow(const ShardParameters& parameters);
 
   const ShardParameters& parameters() const { return average_; }
-  // The average becomes `snapshot`, and noted changes are dropped. As in ShardParameters,
+  // The average becomes `snapshot`, and noted changes are dropped.
   // restore() shares the snapshot's chunks and load() copies them.
   void restore(const ShardParameters::Snapshot& snapshot) {
     average_.restore(snapshot);

@@ -31,7 +31,7 @@ namespace rubato::server {
 struct OldShard {
   proto::SnapshotInfo info;  // the snapshot that it goes on from
   ElementRange range;
-  std::string settings;        // of the run, as in ShardSnapshot
+  std::string settings;        // of the run, one a line
   std::uint32_t setbacks = 0;  // of the run
   ShardOptions options;
 };

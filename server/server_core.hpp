@@ -41,10 +41,10 @@ struct ServerOptions {
   ShardOptions shard;
   proto::AveragedElements averaged = {};  // of the whole model
   proto::JoinTiming timing;
-  std::string settings = {};                  // as in Hello
-  std::string public_key = {};                // as in Hello
+  std::string settings = {};                  // of the cluster, one a line
+  std::string public_key = {};                // by which workers know it; empty: no keys
   sync::CommitForm form = {};                 // what else is refused
-  double update_limit = kUpdateLimitDefault;  // as UpdateNorms: factor
+  double update_limit = kUpdateLimitDefault;  // factor of UpdateNorms
   bool seeds = false;    // a worker tells the initial values (proto::Commit::seeding)
   bool journal = false;  // a commit is answered once it is on disk. Needs a storage with a journal
   // Its heartbeats tell how members stand, and whether the parameters are finite.
@@ -187,9 +187,10 @@ class ServerCore {
 
   // A whole commit is applied, or refused. It is a new version if it is applied.
   void count_commit(MemberState& member);
-  // The same of one that becomes no version by itself. Returns: false if it is refused.
+  // A whole commit that becomes no version by itself. Returns: false if it is refused.
   bool count_used(MemberState& member);
-  // Adds one chunk, whose payload decoded to `values`, to the shard. `weight`: as in apply().
+  // Adds one chunk, whose payload decoded to `values`, to the shard. `weight`: its update counts
+  // so many times.
   void add(MemberState& member, const proto::Commit& chunk, std::span<const float> values,
            const proto::Payload& payload, double weight);
   // Calls f(chunk, floats, payload) for each chunk of a held commit; refuses those that no longer
@@ -213,7 +214,7 @@ class ServerCore {
                     MemberState* member, OnDisk on_disk);
   // A reply with all parameters, as its first message says it.
   proto::Parameters whole(Sequence sequence, bool refused) const;
-  // The same, in answer to the member's last commit.
+  // A reply with all parameters, in answer to the member's last commit.
   proto::Parameters whole_answer(const MemberState& member) const;
   // Sends [reply.offset, reply.offset + reply.count) of `from`, a message a chunk.
   void send_range(proto::PeerId to, const ShardParameters& from, const proto::Parameters& reply,
@@ -222,7 +223,7 @@ class ServerCore {
   // `sent`: as Message::sent.
   void send(proto::PeerId to, proto::Body body, proto::Payload payload = {}, Instant sent = {},
             OnDisk on_disk = OnDisk::First);
-  // `whose`: as in proto::Refusal.
+  // `whose`: the incarnation that is refused, where the receiver may have had others.
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message,
               Incarnation whose = 0);
 
@@ -246,11 +247,11 @@ class ServerCore {
   SnapshotOrders orders_;
   Durability durability_;
 
-  std::uint32_t setbacks_ = 0;  // as in Members: carried out
-  std::uint32_t seeding_ = 0;   // as in Members
-  WorkerId seeder_;             // likewise
-  Incarnation evaluator_ = 0;   // likewise
-  std::uint32_t seeded_ = 0;    // as in Heartbeat
+  std::uint32_t setbacks_ = 0;  // so often it has gone back with all shards
+  std::uint32_t seeding_ = 0;   // so many workers were named to tell the initial values
+  WorkerId seeder_;             // the last of them
+  Incarnation evaluator_ = 0;   // the one that may pull; 0: none
+  std::uint32_t seeded_ = 0;    // the number of the initial values that it has; 0: none
   UpdateNorms norms_;
   bool doubtful_ = false;  // a commit was refused for a NaN: the parameters may have one
   bool broken_ = false;    // they have

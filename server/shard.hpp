@@ -81,7 +81,7 @@ class Shard {
   const ShardParameters& for_evaluator();
 
   // One update is: begin_update() once, apply() for each chunk, count_update() once.
-  // begin_update() numbers the update. `members`: as in Optimizer::scale().
+  // begin_update() numbers the update. `members`: so many take part.
   Optimizer::Scale begin_update(std::size_t members, double weight);
   // Adds a chunk to the elements from `offset` on. `checksum`, `guard`: as in
   // ShardParameters::apply().

@@ -93,22 +93,22 @@ struct MemberState {
   std::optional<proto::PeerId> peer;      // known once the worker has sent a message
   CommitAssembly commit;                  // the commit under way or held
   std::optional<Optimizer::Scale> scale;  // of `commit`, once its first chunk is applied
-  float averaged_part = 0;                // of `commit`: as in ServerCore::share_averaged()
-  std::uint32_t seeding = 0;              // of `commit`: as in proto::Commit
-  bool used = false;                      // the gate had `commit` applied or collected
-  ReplyState reply;                       // the form of its replies
-  Instant complete_at;                    // when the last chunk of `commit` arrived
-  Sequence answered = 0;                  // the last commit that was answered
+  float averaged_part = 0;                // of `commit`: averaged elements move so far towards it
+  std::uint32_t seeding = 0;  // of `commit`: the number of the initial values in it; 0: none
+  bool used = false;          // the gate had `commit` applied or collected
+  ReplyState reply;           // the form of its replies
+  Instant complete_at;        // when the last chunk of `commit` arrived
+  Sequence answered = 0;      // the last commit that was answered
   bool answered_refused = false;
   bool answered_dropped = false;  // the gate did not use it
   bool answered_seeding = false;  // it was the initial values
   Sequence pulled = 0;            // its pull, before its first update
-  // Of `commit`: what its updates may be at most, and were, as in UpdateNorms.
+  // Of `commit`: the largest element that it may have, and has (UpdateNorms).
   double limit = 0;
   double norm = 0;
   Instant since;                    // when it joined, or its last held commit was answered
-  Duration usual;                   // as in proto::Standing
-  std::uint32_t in_a_row = 0;       // likewise
+  Duration usual;                   // from a reply to its next commit; 0: it has made none
+  std::uint32_t in_a_row = 0;       // commits refused since the last that was not
   std::uint64_t others_before = 0;  // commits that the shard had applied before these
   proto::RefusedCounts refused = {};
   bool news = false;  // the scheduler has not heard of the last refused one

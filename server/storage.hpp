@@ -34,7 +34,7 @@ struct ShardSnapshot {
   std::uint64_t cluster = 0;
   proto::SnapshotInfo info;
   ElementRange range;       // of the shard
-  std::string settings;     // as in Hello: the form of the shard follows from them
+  std::string settings;     // of the cluster, one a line: the form of the shard follows from them
   std::uint32_t phase = 0;  // sync::Phase::number that the gate heard last
   ShardState state;
 };

@@ -32,10 +32,10 @@ class LocalTrainer {
   // Leaves out so many mini-batches of the configured size: an earlier process has made them.
   void skip(std::uint64_t steps);
 
-  // The next mini-batch, as in train/device.hpp.
+  // Trains the next mini-batch.
   BatchResult step();
-  // The same on parameters that arrive meanwhile, as in train/device.hpp. Returns: nothing if they
-  // will not come: the next step is on the same samples.
+  // step() on parameters that arrive meanwhile (Device::step_early). Returns: nothing if they will
+  // not come: the next step is on the same samples.
   std::optional<BatchResult> step_early(const Arriving& arriving);
 
   // As in train/device.hpp.

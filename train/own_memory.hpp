@@ -45,7 +45,7 @@ class OwnMemory {
   virtual bool finish_update(Floats& out) = 0;
   // Both, and the next step tells the losses of all steps so far.
   virtual bool take_update(const Packing& packing, Floats& out) = 0;
-  // Brings parameters near, which the caller may then change. Another thread may call it, likewise.
+  // Brings parameters near, which the caller may then change. Another thread may call it.
   virtual void stage(std::span<const float> parameters) = 0;
   // load_under_update() of those.
   virtual void load_staged() = 0;

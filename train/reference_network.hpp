@@ -31,10 +31,10 @@ class ReferenceNetwork {
   // False: they will not come.
   using Fetch = std::function<bool(std::uint64_t begin, std::uint64_t end)>;
 
-  // The same, and gradient [parameter_count] <- gradient of the mean loss.
+  // Forward and backward. gradient [parameter_count] <- gradient of the mean loss.
   BatchResult gradient(std::span<const Real> parameters, std::span<const Real> inputs,
                        const Answers& answers, std::span<Real> gradient);
-  // The same while parameters arrive. Returns: nothing if they will not come.
+  // gradient() while parameters arrive. Returns: nothing if they will not come.
   std::optional<BatchResult> gradient_early(std::span<const Real> parameters,
                                             std::span<const Real> inputs, const Answers& answers,
                                             std::span<Real> gradient, const Fetch& fetch);

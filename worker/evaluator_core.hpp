@@ -28,7 +28,7 @@ struct EvaluatorOptions {
   Duration interval = Duration::from_seconds(5);
   bool silent = false;        // nothing is held out: it pulls, and tells the scheduler no figures
   bool only_last = false;     // it pulls at the end alone
-  std::string settings = {};  // as in Hello
+  std::string settings = {};  // of the cluster, one a line
   proto::JoinTiming timing;
   // It pulls again after this long without a chunk from any shard, and after twice as long each
   // time. The next pull has twice the longest silence of this one, if that is more, so that a slow

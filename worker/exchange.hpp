@@ -47,7 +47,7 @@ struct ExchangeOptions {
 struct Update {
   std::shared_ptr<const Floats> values;
   bool finite = true;  // no NaN or infinity anywhere; else every shard discards its slice
-  // The same vector, if each answer may be written over the chunk that it answers. parameters() is
+  // `values` itself, if each answer may be written over the chunk that it answers. parameters() is
   // then in it until release(). Requires: not packed; the transport does not read a chunk once it
   // is answered.
   std::shared_ptr<Floats> room = nullptr;

@@ -33,7 +33,7 @@ class Mail {
             .payload = std::move(payload)};
   }
   void send(proto::NodeId to, proto::Body body) { outbox_.push({to, sign(std::move(body))}); }
-  // The same, and the receiver is to answer.
+  // Sends, and the receiver is to answer.
   void ask(Instant now, proto::NodeId to, proto::Body body) {
     proto::ToNode out{to, sign(std::move(body))};
     out.message.sent = now;

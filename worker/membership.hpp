@@ -25,8 +25,8 @@ struct MembershipOptions {
   std::uint64_t cluster = 0;
   Incarnation incarnation = 0;
   std::string name;
-  std::string settings = {};   // as in Hello
-  std::uint64_t left_out = 0;  // as in Hello
+  std::string settings = {};   // of the cluster, one a line
+  std::uint64_t left_out = 0;  // files and samples of its own data that it does not take
   std::uint64_t parameters = 0;
   proto::JoinTiming timing;
   // Before it joins each server must answer, within this time. Empty: it does not look.
@@ -51,7 +51,7 @@ class Membership {
   enum class News {
     None,
     Welcome,        // id() is known, and the message has the shard map
-    WelcomeNewRun,  // the same, and run() is not the last one
+    WelcomeNewRun,  // a Welcome to another run than the last
     Start,          // the worker may pull parameters
     Lost,           // the worker is no member any more: rejoin()
   };
@@ -62,7 +62,8 @@ class Membership {
                                         const proto::Message& message, bool served);
   // The worker begins to pull. No more Hello is needed.
   void on_joined(Instant now) { joiner_.on_joined(now); }
-  // A new incarnation says Hello at the next on_wakeup(). `again`: as in Hello.
+  // A new incarnation says Hello at the next on_wakeup(). `again`: a member that was told to, which
+  // keeps its number.
   void rejoin(Instant now, bool again = false);
   // Says farewell, if any scheduler knows this worker, or this incarnation as its next one.
   void leave(const std::string& reason);
@@ -91,7 +92,7 @@ class Membership {
   std::optional<Incarnation> run_;
   std::optional<proto::NodeId> id_;
   std::optional<std::uint64_t> earlier_steps_;
-  bool again_ = false;  // as in the next Hello
+  bool again_ = false;  // the next Hello is of a member that was told to join again
   proto::Joiner joiner_;
   std::unique_ptr<ServerCheck> check_;  // there until every server has answered
   std::vector<Duration> round_trips_;

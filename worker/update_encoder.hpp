@@ -66,7 +66,7 @@ class UpdateEncoder {
   std::span<const float> values() const { return *update_; }
   // False when the update holds NaN or infinity.
   bool finite() const { return finite_; }
-  // As in proto::Commit.
+  // What a message holds of the update (proto::Commit).
   struct Chunk {
     proto::Payload payload;
     proto::PayloadCodec codec = proto::PayloadCodec::F32;

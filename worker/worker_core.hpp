@@ -35,8 +35,8 @@ struct WorkerOptions {
   std::uint64_t cluster = 0;
   Incarnation incarnation = 0;
   std::string name;
-  std::string settings = {};   // as in Hello
-  std::uint64_t left_out = 0;  // as in Hello
+  std::string settings = {};   // of the cluster, one a line
+  std::uint64_t left_out = 0;  // files and samples of its own data that it does not take
   std::uint64_t parameters = 0;
   std::uint32_t batch = 1;  // samples of a step, unless a directive says otherwise
   std::uint64_t chunk_bytes = proto::kChunkBytesDefault;
@@ -208,11 +208,11 @@ class WorkerCore {
   // What the worker does. move_to() alone changes it, and knows which state may follow which.
   enum class State : std::uint8_t {
     Joining,          // Hello until Welcome and Start
-    SeedDue,          // the same, and the shards want the initial values of this worker
+    SeedDue,          // started, and the shards want the initial values of this worker
     Seeding,          // they are on their way; then Joining goes on
     Pulling,          // the first parameters of this membership are on their way
     LoadingFirst,     // they are here; the host loads them
-    RestartingFirst,  // the same, and drops what it trained in an earlier membership
+    RestartingFirst,  // they are here; the host drops its earlier update, then loads
     // From here on the commit rule runs.
     Training,
     CommitDue,       // the rule asked for a commit; the host takes the update
@@ -221,10 +221,10 @@ class WorkerCore {
     Overlapping,     // the commit is in flight, and the worker trains on
     BeginningEarly,  // the first layer of the reply is here; the host may begin a step
     TrainingEarly,   // a step runs while the rest of the reply arrives
-    EndingEarly,     // the same step runs; all of the reply is here
+    EndingEarly,     // the step still runs; all of the reply is here
     Staging,         // the reply is here and comes to the device, and the worker trains on
     Loading,         // the reply is here; the host loads it
-    Restarting,      // the same, and drops what it trained since the commit
+    Restarting,      // the reply is here; the host drops its update since the commit, then loads
     Finished,
     Failed,
   };

@@ -29,7 +29,7 @@ struct Container {
   proto::Role role = proto::Role::Worker;
   std::string name;                    // of the node
   double cpus = 0;                     // limit; 0: none
-  std::int64_t memory_mib = 0;         // likewise
+  std::int64_t memory_mib = 0;         // limit; 0: none
   std::vector<std::string> arguments;  // of `rubato`
   std::vector<FileMount> files;        // besides the cluster file
 };

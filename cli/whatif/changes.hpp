@@ -17,7 +17,7 @@ namespace rubato::cli::whatif {
 struct Base {
   cluster::ClusterSource source;
   std::vector<Setting> settings = {};  // hold in every variant
-  cluster::ClusterChange fitted = {};  // likewise; may be empty
+  cluster::ClusterChange fitted = {};  // holds in every variant; may be empty
   std::string traces_at = {};          // as of cluster::parse_cluster()
   std::string sync;
   Variant variant = {};

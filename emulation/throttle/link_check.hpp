@@ -41,7 +41,7 @@ bool delivers(const cluster::LinkModel& link, const LinkCheck& check);
 using MeasureLink = std::function<Result<LinkCheck>()>;
 [[nodiscard]] Result<std::string> check_link(const cluster::LinkModel& link,
                                              const MeasureLink& measure);
-// The same with measure_link().
+// check_link() that measures by measure_link().
 [[nodiscard]] Result<std::string> check_link(const cluster::LinkModel& link, std::uint64_t seed);
 
 }  // namespace rubato::emulation

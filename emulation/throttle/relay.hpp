@@ -41,7 +41,7 @@ class Relay {
   void change(const cluster::LinkModel& link);
   // For so long nothing passes, each way: an outage. The connections stay. 0 ends it.
   void cut(Duration up, Duration down);
-  // The same on connections out to one endpoint: a partition.
+  // For so long nothing passes on connections out to one endpoint: a partition.
   void cut(const std::string& endpoint, Duration length);
 
  private:

@@ -28,7 +28,8 @@ inline constexpr Duration kIdleMax = Duration::from_ms(20'000);
 inline constexpr Duration kSwitchTimeout = Duration::from_ms(10'000);
 // A listener that says nothing to an offer is asked again, no sooner, when it is heard again.
 inline constexpr Duration kOfferInterval = Duration::from_ms(1'000);
-// One that declined, or with which no link came about, likewise: it may have room by then.
+// One that declined, or with which no link came about, is asked again no sooner than this: it may
+// have room by then.
 inline constexpr Duration kDeclinedInterval = Duration::from_ms(60'000);
 // From the answer to an offer until its connector comes, which may be evaluating meanwhile.
 inline constexpr Duration kDueTimeout = kDeclinedInterval;

@@ -42,8 +42,8 @@ std::vector<std::byte> write_signal(const Signal& signal);
 // Returns nothing for what is no signal of this protocol version.
 std::optional<Signal> read_signal(std::span<const std::byte> bytes);
 
-// The same for processes that can share memory and Unix sockets: this boot of this kernel, and the
-// network namespace. Empty when unknown.
+// Processes that can share memory and Unix sockets have one id: of this boot of this kernel, and of
+// the network namespace. Empty when unknown.
 std::string host_id();
 
 }  // namespace rubato::proto::shm

@@ -42,8 +42,8 @@ class LiveBoard {
 
   // The newest data as text.
   std::shared_ptr<const LiveView> view();
-  // The same, once it is newer than `number`; null after `patience` without news, or when nothing
-  // follows.
+  // The newest data, once they are newer than `number`; null after `patience` without news, or when
+  // nothing follows.
   std::shared_ptr<const LiveView> wait_for(std::uint64_t number, Duration patience);
   bool ended() const;
 

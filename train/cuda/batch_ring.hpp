@@ -64,7 +64,7 @@ class BatchRing {
   void end_step(Slot& slot);
   // The work of the batch is queued. Returns: its sums; waits.
   BatchResult finish(Slot& slot);
-  // Likewise, and nobody wants the sums.
+  // The work of the batch is queued, and nobody wants the sums.
   void give_up(Slot& slot);
 
   std::uint64_t steps() const { return steps_; }

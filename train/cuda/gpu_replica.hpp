@@ -27,7 +27,7 @@ class GpuReplica {
   std::size_t count() const { return trained_.count(); }
   std::size_t parameters() const { return trained_.parameters(); }
   float* weights() const { return weights_.as<float>(); }           // W of the whole model
-  float* gradient() const { return gradient_.as<float>(); }         // likewise
+  float* gradient() const { return gradient_.as<float>(); }         // of the whole model
   float* update() const { return updates_[current_].as<float>(); }  // U
   TrainedPlaces places() const { return {places_.as<std::uint32_t>()}; }
 

@@ -35,7 +35,7 @@ std::string test_files(const std::string& path);
 // weights, ignored and categorical columns, image size.
 [[nodiscard]] Result<RawData> read_raw(const std::string& path, const DatasetOptions& options);
 
-// The same in the columns or the image size of a schema. Samples have weights where options name
+// read_raw() in the columns or the image size of a schema. Samples have weights where options name
 // their column and the file has it.
 [[nodiscard]] Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,
                                           const DatasetOptions& options, Unknown unknown);

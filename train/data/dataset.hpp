@@ -47,7 +47,7 @@ struct Dataset {
   // inputs [indices.size(), shape.count()], labels [indices.size()] <- those samples.
   void gather(std::span<const std::uint32_t> indices, std::span<float> inputs,
               std::span<std::int32_t> labels_out) const;
-  // The same with targets.
+  // gather() with targets.
   void gather(std::span<const std::uint32_t> indices, std::span<float> inputs,
               std::span<float> targets_out) const;
   // weights_out [indices.size()] <- those of the samples. Requires: there are weights.

@@ -100,7 +100,7 @@ std::vector<T> in_colours(const std::vector<T>& grey, std::size_t plane) {
 struct RawImages {
   Shape shape = {};                       // of one
   std::vector<std::uint8_t> pixels = {};  // [images, channels, height, width]
-  std::vector<std::uint16_t> fine = {};   // the same in 16 bits, where any has them; else empty
+  std::vector<std::uint16_t> fine = {};   // pixels of 16 bits, where any has them; else empty
   std::vector<std::string> labels = {};   // [images] or empty; "" where one is missing
   std::vector<double> weights = {};       // [images] or empty: finite, not negative
   std::vector<std::string> ids = {};      // [images] paths below the directory; or empty

@@ -26,11 +26,11 @@ std::vector<ColumnSummary> sparse_columns(const SparseRows<double>& entries, std
 // at.
 [[nodiscard]] Result<DataSummary> summarise(const std::string& path, const DatasetOptions& options);
 
-// The same for whoever has known_schema(options), which reads the file of model.start.
+// summarise() for whoever has known_schema(options), which reads the file of model.start.
 [[nodiscard]] Result<DataSummary> summarise(const std::string& path, const KnownSchema& known,
                                             const DatasetOptions& options);
 
-// The same of samples that are in memory; `path` names them in errors.
+// summarise() of samples that are in memory; `path` names them in errors.
 [[nodiscard]] Result<DataSummary> summarise(const RawData& raw, const std::string& path,
                                             const DatasetOptions& options);
 

@@ -40,7 +40,7 @@ bool looks_like_libsvm(const std::string& path);
 struct CsvOptions {
   std::optional<bool> header = {};       // whether the first line is names; none: as it looks
   std::string label_column = {};         // a name of the header, else an index; empty: the last
-  std::string weight_column = {};        // likewise: RawTable::weights; empty: none
+  std::string weight_column = {};        // a name, else an index; empty: all count 1
   std::vector<std::string> ignore = {};  // names of columns to leave out, where they are there
   std::vector<std::string> categorical = {};  // names, or indices, of columns of categories
   RowOptions rows = {};

@@ -86,11 +86,11 @@ std::string fault(const DataSummary& summary);
 // are numbers, else as text.
 [[nodiscard]] Result<InputSchema> agree(const DataSummary& merged, const DatasetOptions& stated);
 
-// The same for whoever has known_schema(stated).
+// agree() for whoever has known_schema(stated).
 [[nodiscard]] Result<InputSchema> agree(const DataSummary& merged, const KnownSchema& known,
                                         const DatasetOptions& stated);
 
-// The same of the boxes, which are merged first.
+// agree() of the boxes, which are merged first.
 [[nodiscard]] Result<InputSchema> agree(const std::map<std::string, DataSummary>& boxes,
                                         const DatasetOptions& stated);
 

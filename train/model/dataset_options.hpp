@@ -54,7 +54,7 @@ struct DatasetOptions {
   bool operator==(const DatasetOptions&) const = default;
 };
 
-// Shape of one sample and number of classes; 1: none, as in Dataset.
+// Shape of one sample and number of classes; 1: none, the label is a number.
 struct SampleFacts {
   Shape shape;
   int classes = 0;

@@ -41,7 +41,7 @@ std::string layers_text(const ModelSpec& spec);
                                            const std::vector<std::string>& fresh,
                                            std::span<float> parameters);
 
-// The same as read_model(), but nothing of a file of others, which holds tensors only.
+// read_model(), but nothing of a file of others, which holds tensors only.
 [[nodiscard]] Result<std::optional<TrainedModel>> read_own_model(const std::string& path);
 
 }  // namespace rubato::train
