@@ -343,8 +343,8 @@ class ZmqTransport::Sockets {
       return {.message = {}, .interrupted = true};
     }
     note_bytes(from, parts);
-    auto standing = introduce(from, parts.kept[0]);
-    if (!standing.heard) return {.message = {}, .interrupted = true};
+    auto peer = introduce(from, parts.kept[0]);
+    if (!peer.heard) return {.message = {}, .interrupted = true};
     if (is_signal(parts)) {
       const zmq::message_t& signal = parts.control();
       if (options_.on_signal) options_.on_signal(from, {signal.data<std::byte>(), signal.size()});
@@ -353,7 +353,7 @@ class ZmqTransport::Sockets {
     if (parts.wire_bytes >= kZeroCopyBytesMin) note_sender(from);
     if (parts.wire_bytes > kAwakeBytesMax) wait_.forget();
     News news{.message = Received{from, message_of(from, parts, owners_), parts.wire_bytes,
-                                  std::move(standing.who)}};
+                                  std::move(peer.who)}};
     if (options_.trace)
       options_.trace->span(Span::Receive, began, steady_now(), {.amount = parts.wire_bytes});
     return news;
@@ -371,7 +371,7 @@ class ZmqTransport::Sockets {
     return ready > 0 && waits_[1].revents == 0;
   }
 
-  Standing standing(PeerId peer) const {
+  PeerInfo info_of(PeerId peer) const {
     if (!guard_ || (peer & kListenerBit) == 0) return {};
     auto who = known_.find(peer);
     return {.heard = who != nullptr, .who = std::move(who)};
@@ -463,8 +463,8 @@ class ZmqTransport::Sockets {
   }
 
   // Who speaks, by the message's first part.
-  Standing introduce(PeerId from, zmq::message_t& id) {
-    auto known = standing(from);
+  PeerInfo introduce(PeerId from, zmq::message_t& id) {
+    auto known = info_of(from);
     if (known.heard) return known;
     ask_guard();  // its key may have been allowed just now
     const char* user = zmq_msg_gets(id.handle(), "User-Id");
@@ -616,7 +616,7 @@ Result<std::size_t> ZmqTransport::send(PeerId to, const Message& message) {
     return encode(message);
   }();
   RUBATO_TRY(encoded.check_limits());
-  if (!sockets_->standing(to).heard && !std::holds_alternative<Refusal>(message.body))
+  if (!sockets_->info_of(to).heard && !std::holds_alternative<Refusal>(message.body))
     return fail(ErrorCode::Io, fmt::format("{} not sent: the peer's key is not allowed any more",
                                            body_name(message.body)));
   if (sockets_->drop_unread(steady_now(), to, unread_max(message)))
@@ -653,7 +653,7 @@ Result<std::optional<Received>> ZmqTransport::receive(Duration timeout) {
 }
 
 bool ZmqTransport::signal(PeerId to, std::span<const std::byte> bytes) {
-  if (!standing(to).heard) return false;
+  if (!info_of(to).heard) return false;
   try {
     return sockets_->send(to, bytes, {}, zmq::send_flags::dontwait);
   } catch (const zmq::error_t&) {
@@ -661,8 +661,8 @@ bool ZmqTransport::signal(PeerId to, std::span<const std::byte> bytes) {
   }
 }
 
-ZmqTransport::Standing ZmqTransport::standing(PeerId peer) const {
-  return sockets_->standing(peer);
+ZmqTransport::PeerInfo ZmqTransport::info_of(PeerId peer) const {
+  return sockets_->info_of(peer);
 }
 
 void ZmqTransport::watch(int descriptor) {

@@ -53,12 +53,12 @@ class ZmqTransport final : public Transport {
   // Tells the peer's transport something behind all messages sent so far. Never waits. Returns
   // false when the peer is gone or its queue full. Requires: starts with kSignalMagic.
   bool signal(PeerId to, std::span<const std::byte> bytes);
-  // Whether messages of this peer are heard; `who`: as Received::identity.
-  struct Standing {
+  // Whether messages of this peer are heard; `who`: what its key proved, null without keys.
+  struct PeerInfo {
     bool heard = true;
     std::shared_ptr<const Identity> who = nullptr;
   };
-  Standing standing(PeerId peer) const;
+  PeerInfo info_of(PeerId peer) const;
   // One more descriptor: when it is readable, receive() waits no longer. -1: none, and cheaper.
   void watch(int descriptor);
 

@@ -939,7 +939,7 @@ void Scheduler::act(Instant now, const WorkerWatch::Verdict& verdict) {
       return;
     }
     case WorkerWatch::Verdict::Kind::Stalled:
-      return leave_out(now, verdict);
+      return go_on_without(now, verdict);
     case WorkerWatch::Verdict::Kind::Refused:
       return set_aside(now, verdict);
     case WorkerWatch::Verdict::Kind::Useless:
@@ -955,7 +955,7 @@ void Scheduler::look_for_idle(Instant now) {
   for (const auto& verdict : watch.look(now)) act(now, verdict);
 }
 
-void Scheduler::leave_out(Instant now, const WorkerWatch::Verdict& verdict) {
+void Scheduler::go_on_without(Instant now, const WorkerWatch::Verdict& verdict) {
   exclusion_.on_stalled(now, roster_[verdict.worker].name, verdict);
   on_leave(now, verdict.worker, Life::Stalled, verdict.text);
 }

@@ -272,7 +272,7 @@ class Scheduler {
   void act(Instant now, const WorkerWatch::Verdict& verdict);
   // For workers that do not commit.
   void look_for_idle(Instant now);
-  void leave_out(Instant now, const WorkerWatch::Verdict& verdict);
+  void go_on_without(Instant now, const WorkerWatch::Verdict& verdict);
   void set_aside(Instant now, const WorkerWatch::Verdict& verdict);
   // A worker that was left out shows progress, and has been away for long enough.
   bool may_come_back(Instant now, WorkerId worker, const proto::Message& message) const;

@@ -66,7 +66,7 @@ Result<std::size_t> ShmTransport::send(PeerId to, const Message& message) {
   const Instant start = steady_now();
   links_.service(start);  // one that never receives learns here that its peer is gone
   shm::Link* link = links_.outgoing(to);
-  if (!link || !zmq_.standing(to).heard) return zmq_.send(to, message);
+  if (!link || !zmq_.info_of(to).heard) return zmq_.send(to, message);
   Encoded encoded = [&] {
     const TraceSpan span(message.payload.empty() ? nullptr : options_.trace, Span::Serialize,
                          {.amount = message.payload.size()});
@@ -134,9 +134,9 @@ std::optional<Received> ShmTransport::receive_over_shm() {
   if (!received) return received;
   if (options_.trace)
     options_.trace->span(Span::Receive, began, steady_now(), {.amount = received->wire_bytes});
-  auto standing = zmq_.standing(received->from);
-  if (!standing.heard) return std::nullopt;
-  received->identity = std::move(standing.who);
+  auto peer = zmq_.info_of(received->from);
+  if (!peer.heard) return std::nullopt;
+  received->identity = std::move(peer.who);
   return received;
 }
 
