@@ -3,14 +3,14 @@
 
 #include <cmath>
 #include <limits>
-#include "base/json.hpp"
 
+#include "base/json.hpp"
 #include "report/curves_csv.hpp"
 #include "report/results_json.hpp"
 #include "tests/report/sample.hpp"
 
 using namespace rubato::report;
-using Json = OrderedJson;
+using Json = rubato::OrderedJson;
 
 namespace {
 
