@@ -31,7 +31,6 @@ namespace fs = std::filesystem;
 
 // A budget of N minutes is what so many usual cores compute in them.
 constexpr double kUsualCores = 2;
-constexpr double kBudgetOfSearch = 0.75;  // the rest is for clusters that are not as the file says
 constexpr std::size_t kPlacesShown = 10;
 constexpr double kEvaluationsMin = 20;  // in a time that can be compared
 
@@ -47,14 +46,14 @@ double reached_of(const std::vector<double>& times) {
 std::string places_table(const OptionRuns& runs, const std::vector<Halving::Place>& ranking) {
   std::vector<std::vector<std::string>> columns{
       {"Option"}, {"Time to target"}, {"Range"}, {"Seeds"}, {"More than the first"}};
-  const double best = ranking.front().median;
+  const double best = ranking.front().time;
   for (const Halving::Place& place : ranking) {
     if (columns[0].size() > kPlacesShown) break;
     const auto [least, most] = std::ranges::minmax(place.times);
     const double reached = reached_of(place.times);
     columns[0].push_back(
         fmt::format("{}. {}", columns[0].size(), runs.options()[place.option].text));
-    columns[1].push_back(time_text(place.median));
+    columns[1].push_back(time_text(place.time));
     columns[2].push_back(reached == 0
                              ? "-"
                              : fmt::format("{} to {}", time_text(least),
@@ -62,9 +61,8 @@ std::string places_table(const OptionRuns& runs, const std::vector<Halving::Plac
     columns[3].push_back(reached == static_cast<double>(place.times.size())
                              ? fmt::format("{}", place.times.size())
                              : fmt::format("{:.0f}/{}", reached, place.times.size()));
-    columns[4].push_back(std::isfinite(place.median) && place.median > best
-                             ? percent_text(place.median / best - 1)
-                             : "-");
+    columns[4].push_back(
+        std::isfinite(place.time) && place.time > best ? percent_text(place.time / best - 1) : "-");
   }
   return report::aligned(columns, text_columns(stdout));
 }
@@ -96,10 +94,10 @@ std::string answer(const OptionRuns& runs, const std::vector<Halving::Place>& ra
     return fmt::format(
         "The choice is {}: {}. {} takes {}, but loses more where links and speeds are "
         "not as the file says.",
-        name(chosen), time_text(ranking[chosen].median), name(0), time_text(first.median));
-  const std::string text = fmt::format("The choice is {}: {}", name(0), time_text(first.median));
-  if (ranking.size() < 2 || !std::isfinite(ranking[1].median)) return text + ".";
-  const double margin = 1 - first.median / ranking[1].median;
+        name(chosen), time_text(ranking[chosen].time), name(0), time_text(first.time));
+  const std::string text = fmt::format("The choice is {}: {}", name(0), time_text(first.time));
+  if (ranking.size() < 2 || !std::isfinite(ranking[1].time)) return text + ".";
+  const double margin = 1 - first.time / ranking[1].time;
   const bool apart = std::ranges::max(first.times) < std::ranges::min(ranking[1].times);
   return fmt::format("{}, {} {}{}", text,
                      margin < 0.0005 ? "as quick as" : percent_text(margin) + " less than", name(1),
@@ -183,7 +181,7 @@ Result<void> choose_checked(const ChooseOptions& options, const std::stop_token&
   const std::string target = targets_text(config.stop.target_loss, config.stop.target_accuracy,
                                           config.stop.class_targets, config.dataset.task);
   const auto wall = [&] { return duration_text((steady_now() - began).seconds()); };
-  if (!std::isfinite(ranking.front().median)) {
+  if (!std::isfinite(ranking.front().time)) {
     const Halving::Place& best = ranking.front();
     return fail(ErrorCode::Missed,
                 fmt::format("no option reached {} {}; the lowest loss was {}, of {}, in {} of the "
@@ -203,12 +201,12 @@ Result<void> choose_checked(const ChooseOptions& options, const std::stop_token&
   const std::size_t place = choice_of(ranking, wrong);
   fmt::print("{}\n", wrapped(answer(runs, ranking, place), width));
   const double interval = config.evaluation.interval_seconds;
-  if (ranking.front().median < kEvaluationsMin * interval)
+  if (ranking.front().time < kEvaluationsMin * interval)
     fmt::print("{}\n",
                wrapped(fmt::format("That is {:.0f} evaluations, so times differ by steps of "
                                    "{}: a lower evaluation.interval_seconds tells more "
                                    "options apart.",
-                                   ranking.front().median / interval, duration_text(interval)),
+                                   ranking.front().time / interval, duration_text(interval)),
                        width));
   if (halving.cut_short())
     fmt::print("{}\n", wrapped("The budget ended before all seeds had run: with more --minutes the "

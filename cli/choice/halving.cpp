@@ -1,6 +1,7 @@
 #include "cli/choice/halving.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -14,12 +15,15 @@ namespace {
 constexpr double kProbesOfAll = 0.3;
 constexpr double kProbesMax = 0.7;
 
-// So many options get so many seeds.
+// So many options get so many seeds. The first round keeps many, since one seed tells little.
 struct SeedRound {
   std::size_t options;
   std::size_t seeds;
+  bool variants = false;  // of each option, too
 };
-constexpr SeedRound kSeedRounds[] = {{16, 3}, {8, 5}, {6, Halving::kSeedsMax}};
+constexpr SeedRound kSeedRounds[] = {
+    {48, 3}, {24, 6}, {Halving::kKept, 12, true}, {6, Halving::kSeedsMax}};
+constexpr double kPatienceOfSeeds = 3;  // seeds differ by factors
 
 }  // namespace
 
@@ -31,6 +35,17 @@ double upper_median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
+}
+
+double typical_time(const std::vector<double>& times, const std::vector<double>& given) {
+  bool arrived = false;
+  double sum = 0;
+  for (std::size_t seed = 0; seed < times.size(); ++seed) {
+    arrived = arrived || std::isfinite(times[seed]);
+    sum += std::log(std::isfinite(times[seed]) ? times[seed] : kLate * given[seed]);
+  }
+  if (!arrived) return std::numeric_limits<double>::infinity();
+  return std::exp(sum / static_cast<double>(times.size()));
 }
 
 Halving::Halving(std::vector<std::optional<std::size_t>> variant_of, const Limits& limits)
@@ -70,11 +85,13 @@ std::vector<std::size_t> Halving::by_first_seed() const {
   return order;
 }
 
-std::vector<std::size_t> Halving::by_median() const {
+double Halving::time_of(const Option& option) const {
+  return typical_time(option.times, given_);
+}
+
+std::vector<std::size_t> Halving::by_time() const {
   auto order = by_first_seed();
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) {
-    return std::pair(upper_median(options_[i].times), mean_of(options_[i].times));
-  });
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return time_of(options_[i]); });
   return order;
 }
 
@@ -101,6 +118,8 @@ void Halving::add(const std::vector<Result>& results) {
     Option& option = options_[trial.option];
     option.times.resize(std::max(option.times.size(), trial.seed + 1), kNever);
     option.times[trial.seed] = results[k].time_to_target.value_or(kNever);
+    given_.resize(std::max(given_.size(), trial.seed + 1));
+    given_[trial.seed] = std::max(given_[trial.seed], trial.seconds);
     if (trial.seed == 0) {
       option.loss = results[k].loss;
       option.seconds = trial.seconds;
@@ -140,53 +159,53 @@ void Halving::after_probe() {
   }
 }
 
-// The options that may still be in time, then the variants of the best. As many as the budget pays
-// for, with what the seeds take left over.
+// The options that may still be in time: as many as the budget pays for, with what the seeds take
+// left over.
 std::vector<Halving::Trial> Halving::race() {
-  const auto order = by_first_seed();
   std::vector<Trial> trials;
   double sum = spent_;
-  const auto add_trial = [&](std::size_t option, const Option& like) {
-    sum += cost_of(like, seconds_);
-    if (sum <= kProbesMax * limits_.budget) trials.push_back({option, 0, seconds_});
-  };
-  for (std::size_t place = 0; place < std::min(kKept, order.size()); ++place)
-    for (std::size_t i = 0; i < options_.size(); ++i)
-      if (options_[i].variant_of == order[place]) add_trial(i, options_[order[place]]);
-  for (const std::size_t i : order)
-    if (!options_[i].reached() && options_[i].seconds < seconds_) add_trial(i, options_[i]);
-  for (const Trial& trial : trials) options_[trial.option].active = true;
+  for (const std::size_t i : by_first_seed()) {
+    if (options_[i].reached() || options_[i].seconds >= seconds_) continue;
+    sum += cost_of(options_[i], seconds_);
+    if (sum <= kProbesMax * limits_.budget) trials.push_back({i, 0, seconds_});
+  }
   return trials;
 }
 
+// Each round may spend an equal part of what is left, and more only for the best two.
 std::vector<Halving::Trial> Halving::seeds() {
   while (round_ < std::size(kSeedRounds)) {
+    const auto rounds_left = static_cast<double>(std::size(kSeedRounds) - round_);
     const SeedRound& round = kSeedRounds[round_++];
-    auto order = by_median();
-    std::erase_if(order, [&](std::size_t i) { return !options_[i].reached(); });
-    order.resize(std::min(order.size(), round.options));
-    if (order.size() < 2) return {};
-    seconds_ =
-        std::min(kPatience * upper_median(options_[order.front()].times), limits_.last_seconds);
+    auto order = by_time();
+    if (order.empty()) return {};
+    const double best = time_of(options_[order.front()]);
+    seconds_ = std::min(kPatienceOfSeeds * best, limits_.last_seconds);
+    const double share = spent_ + (limits_.budget - spent_) / rounds_left;
+    std::vector<std::size_t> kept;
     std::vector<Trial> trials;
     double sum = spent_;
-    for (std::size_t place = 0; place < order.size(); ++place) {
-      const Option& option = options_[order[place]];
-      double cost = 0;
-      for (std::size_t seed = option.times.size(); seed < round.seeds; ++seed)
-        cost += cost_of(option, seconds_);
-      sum += cost;
-      if (sum > limits_.budget) {
-        cut_short_ = true;
-        if (place < 2) return {};
-        order.resize(place);
-        break;
-      }
-      for (std::size_t seed = option.times.size(); seed < round.seeds; ++seed)
-        trials.push_back({order[place], seed, seconds_});
-    }
+    // `like`: an option that costs as much.
+    const auto keep = [&](std::size_t i, const Option& like) {
+      const std::size_t seeds = options_[i].times.size();
+      if (seeds < round.seeds)
+        sum += static_cast<double>(round.seeds - seeds) * cost_of(like, seconds_);
+      if (sum > (kept.size() < 2 ? limits_.budget : share)) return false;
+      kept.push_back(i);
+      for (std::size_t seed = seeds; seed < round.seeds; ++seed)
+        trials.push_back({i, seed, seconds_});
+      return true;
+    };
+    order.resize(std::min(order.size(), round.options));
+    bool all = std::ranges::all_of(order, [&](std::size_t i) { return keep(i, options_[i]); });
+    if (round.variants)
+      for (const std::size_t i : order)
+        for (std::size_t v = 0; v < options_.size(); ++v)
+          if (options_[v].variant_of == i) all = all && keep(v, options_[i]);
+    cut_short_ = cut_short_ || !all;
+    if (kept.size() < 2) return {};
     for (std::size_t i = 0; i < options_.size(); ++i)
-      options_[i].active = std::ranges::count(order, i) > 0;
+      options_[i].active = std::ranges::count(kept, i) > 0;
     if (!trials.empty()) return trials;
   }
   return {};
@@ -197,12 +216,11 @@ std::vector<Halving::Place> Halving::ranking() const {
   for (std::size_t i = 0; i < options_.size(); ++i) {
     const Option& option = options_[i];
     if (!option.times.empty())
-      places.push_back({i, option.times, upper_median(option.times), mean_of(option.times),
-                        option.loss, option.seconds});
+      places.push_back({i, option.times, time_of(option), option.loss, option.seconds});
   }
   std::ranges::stable_sort(places, [](const Place& a, const Place& b) {
     if (a.times.size() != b.times.size()) return a.times.size() > b.times.size();
-    return std::tie(a.median, a.mean, a.loss) < std::tie(b.median, b.mean, b.loss);
+    return std::tie(a.time, a.loss) < std::tie(b.time, b.loss);
   });
   return places;
 }

@@ -3,8 +3,10 @@
 // 1. Probe: every option runs with one seed for a short time. The time doubles until an option
 //    reaches the target. If the budget does not pay for all, those with the highest loss are left
 //    out, but never fewer than kKept stay.
-// 2. Race: the others run for kPatience times the best time. Each of the best brings its variants.
-// 3. Seeds: fewer and fewer options get more and more seeds. The median time decides.
+// 2. Race: the others run for kPatience times the best time.
+// 3. Seeds: fewer and fewer options get more and more seeds. The typical time decides. One seed
+//    tells little: an option that did not arrive with the first one stays, if its loss is low.
+//    Each of the best brings its variants.
 // The budget is a sum of costs that the caller names for each run. If costs do not depend on the
 // machine, neither does the choice.
 // Pure. Units: seconds of the run; costs in any unit. Errors: none. Threads: one owner.
@@ -20,8 +22,8 @@ namespace rubato::cli {
 class Halving {
  public:
   static constexpr std::size_t kKept = 8;
-  static constexpr double kPatience = 1.5;
-  static constexpr std::size_t kSeedsMax = 9;
+  static constexpr double kPatience = 1.5;  // of the race
+  static constexpr std::size_t kSeedsMax = 24;
 
   struct Limits {
     double first_seconds = 0;  // of the first probe
@@ -51,12 +53,11 @@ class Halving {
   struct Place {
     std::size_t option = 0;
     std::vector<double> times;  // by seed; infinite: not reached in the time it was given
-    double median = 0;
-    double mean = 0;     // decides between equal medians
-    double loss = 0;     // of the first seed
-    double seconds = 0;  // that the first seed was given
+    double time = 0;            // typical_time()
+    double loss = 0;            // of the first seed
+    double seconds = 0;         // that the first seed was given
   };
-  // Those that ran, best first: who has more seeds is before who has fewer, then the median time
+  // Those that ran, best first: who has more seeds is before who has fewer, then the typical time
   // decides, then the loss.
   std::vector<Place> ranking() const;
 
@@ -80,8 +81,9 @@ class Halving {
 
   // Active options that ran, best first, as far as the first seed tells.
   std::vector<std::size_t> by_first_seed() const;
-  // Active options, best first, by the median of all seeds.
-  std::vector<std::size_t> by_median() const;
+  double time_of(const Option& option) const;
+  // Active options, best first, as far as all seeds tell.
+  std::vector<std::size_t> by_time() const;
   void after_probe();
   std::vector<Trial> race();
   std::vector<Trial> seeds();
@@ -91,8 +93,9 @@ class Halving {
   std::vector<Option> options_;
   Limits limits_;
   Part part_ = Part::Probe;
-  double seconds_ = 0;     // of a run of this round
-  std::size_t round_ = 0;  // of Part::Seeds
+  double seconds_ = 0;         // of a run of this round
+  std::vector<double> given_;  // by seed: the longest time of a run
+  std::size_t round_ = 0;      // of Part::Seeds
   double spent_ = 0;
   bool cut_short_ = false;
   std::vector<Trial> asked_;
@@ -101,5 +104,11 @@ class Halving {
 double mean_of(const std::vector<double>& values);
 // The middle value, or the higher one of the two middle ones. Requires: not empty.
 double upper_median(std::vector<double> values);
+// What an option takes, over seeds: the geometric mean. A run that did not arrive (infinite) counts
+// as kLate times the longest run with its seed, given[seed]. Infinite: no run arrived. The times
+// of one option differ by factors between seeds, so a median of few is chance, and it does not see
+// that every third run fails.
+inline constexpr double kLate = 2;
+double typical_time(const std::vector<double>& times, const std::vector<double>& given);
 
 }  // namespace rubato::cli

@@ -185,37 +185,38 @@ Result<Wrong> wrong_clusters(const OptionRuns& runs, const std::vector<Halving::
                              const std::stop_token& stop) {
   Wrong wrong;
   for (const Halving::Place& place : ranking)
-    if (std::isfinite(place.median) && wrong.options.size() < kFinalists &&
+    if (std::isfinite(place.time) && wrong.options.size() < kFinalists &&
         place.times.size() >= ranking.front().times.size())
       wrong.options.push_back(place.option);
   // The slowest speeds and links, and some more.
-  const double seconds = std::min(3 * ranking.front().median, *runs.config(0).stop.max_seconds);
-  const double each = runs.cost_per_second() * ranking.front().median * kSeedsOff *
+  const double seconds = std::min(3 * ranking.front().time, *runs.config(0).stop.max_seconds);
+  const double each = runs.cost_per_second() * ranking.front().time * kSeedsOff *
                       static_cast<double>(wrong.options.size());
   const auto clusters =
-      std::min(kClustersOff, static_cast<std::size_t>(std::max(0.0, budget / each)));
+      static_cast<std::size_t>(std::clamp(budget / each, 0.0, static_cast<double>(kClustersOff)));
   if (clusters < 2 || wrong.options.size() < 2) return Wrong{};
   wrong.losses.resize(wrong.options.size());
   for (std::size_t number = 0; number < clusters; ++number) {
     std::vector<Halving::Trial> trials;
     for (const std::size_t option : wrong.options)
-      for (std::size_t s = 0; s < kSeedsOff; ++s) trials.push_back({option, s, seconds});
+      for (std::size_t s = 0; s < kSeedsOff; ++s)
+        trials.push_back({option, Halving::kSeedsMax + number * kSeedsOff + s, seconds});
     RUBATO_ASSIGN(const auto results,
                   runs.run(trials, seed, threads, stop, [&](cluster::ClusterConfig config) {
                     return cluster::perturbed(std::move(config), kOff, seed + number);
                   }));
-    std::vector<double> medians;
+    std::vector<double> typical;
     for (std::size_t i = 0; i < wrong.options.size(); ++i) {
       std::vector<double> times;
       for (std::size_t s = 0; s < kSeedsOff; ++s)
         times.push_back(results[i * kSeedsOff + s].time_to_target.value_or(
             std::numeric_limits<double>::infinity()));
-      medians.push_back(upper_median(times));
+      typical.push_back(typical_time(times, std::vector<double>(kSeedsOff, seconds)));
     }
-    const double best = std::ranges::min(medians);
+    const double best = std::ranges::min(typical);
     if (!std::isfinite(best)) continue;
-    for (std::size_t i = 0; i < medians.size(); ++i)
-      wrong.losses[i].push_back(medians[i] / best - 1);
+    for (std::size_t i = 0; i < typical.size(); ++i)
+      wrong.losses[i].push_back(typical[i] / best - 1);
   }
   return wrong;
 }
@@ -226,7 +227,7 @@ std::size_t choice_of(const std::vector<Halving::Place>& ranking, const Wrong& w
   for (std::size_t i = 0; i < wrong.losses.size(); ++i) {
     const auto place = static_cast<std::size_t>(
         std::ranges::find(ranking, wrong.options[i], &Halving::Place::option) - ranking.begin());
-    if (wrong.losses[i].empty() || ranking[place].median > (1 + kNearTheBest) * ranking[0].median)
+    if (wrong.losses[i].empty() || ranking[place].time > (1 + kNearTheBest) * ranking[0].time)
       continue;
     if (const double loss = mean_of(wrong.losses[i]); loss < least) {
       least = loss;

@@ -60,6 +60,8 @@ class OptionRuns {
   RunCost cost_;
 };
 
+// Of a budget; the rest is for clusters that are not as the file says.
+inline constexpr double kBudgetOfSearch = 0.75;
 // What is found with a budget of so many seconds of a usual core. BadInput: it pays for less than
 // kEvaluationsFirst evaluations of every option.
 inline constexpr double kEvaluationsFirst = 10;
