@@ -20,17 +20,18 @@ struct Colours {
 
 // By place in the factory's list. Distances in OKLab: 0.09 and more on white, 0.08 on the dark
 // page. Contrast is 3 or more on either.
-constexpr std::array<Colours, 24> kColours{{
+constexpr std::array<Colours, 26> kColours{{
     {"#c75000", "#ff9350"}, {"#a34584", "#e5a0cd"}, {"#008562", "#33cb9d"}, {"#9a7400", "#eac54f"},
     {"#4d5560", "#c9ced5"}, {"#7f4f24", "#cf9f78"}, {"#2a8f9e", "#7cdfe4"}, {"#005400", "#78fa50"},
     {"#0072b2", "#5bb8f5"}, {"#b478d8", "#f03cd2"}, {"#480078", "#8282aa"}, {"#54a800", "#00a000"},
     {"#542400", "#be7800"}, {"#900030", "#fa326e"}, {"#1848e4", "#9696f0"}, {"#fc5478", "#fa5a28"},
     {"#b48484", "#c86e78"}, {"#003c78", "#96aab4"}, {"#d830b4", "#be64be"}, {"#600cc0", "#dc82fa"},
     {"#4890fc", "#008cf0"}, {"#9c3ce4", "#c846fa"}, {"#840084", "#fa6eb4"}, {"#0c00b4", "#8c6efa"},
+    {"#00003c", "#6c8454"}, {"#240000", "#fcfcc0"},
 }};
 
 // Each twice: filled, then as an outline.
-constexpr std::array<const char*, 12> kMarks{
+constexpr std::array<const char*, 13> kMarks{
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",                                           // circle
     "M-3.6-3.6h7.2v7.2h-7.2z",                                                      // square
     "M0-5L5 0 0 5-5 0z",                                                            // diamond
@@ -43,6 +44,7 @@ constexpr std::array<const char*, 12> kMarks{
     "M0-5L1.2-1.6 4.8-1.5 1.9.6 2.9 4 0 2-2.9 4-1.9.6-4.8-1.5-1.2-1.6z",            // star
     "M-4-4.5h8L-4 4.5h8z",                                                          // hourglass
     "M-5 0L-2.5-4.3h5L5 0 2.5 4.3h-5z",                                             // hexagon
+    "M0-5L4.8-1.5 2.9 4h-5.8L-4.8-1.5z",                                            // pentagon
 };
 static_assert(kColours.size() == 2 * kMarks.size());
 

@@ -30,7 +30,7 @@ namespace {
 // A file is: magic, format, the fields in the order of put_all(), XXH3 of all before.
 // Little-endian, as the wire. Bytes of a text or a list follow their number.
 constexpr std::uint64_t kMagic = 0x5041'4e53'4f54'4252;  // "RBTOSNAP"
-constexpr std::uint64_t kFormat = 1;
+constexpr std::uint64_t kFormat = 2;
 
 // --- writing -------------------------------------------------------------------------------------
 
@@ -99,10 +99,12 @@ void put_all(Writer& out, const ShardSnapshot& snapshot) {
   out.list<float>(state.collected);
   out.value(state.collected_weight);
   const UpdateMemory::State& memory = state.memory.state();
-  out.value(static_cast<std::uint64_t>(memory.last.size()));
-  for (const auto& [worker, update] : memory.last) {
-    out.value(worker.value);
-    out.list<float>(update);
+  for (const auto* table : {&memory.last, &memory.later}) {
+    out.value(static_cast<std::uint64_t>(table->size()));
+    for (const auto& [worker, update] : *table) {
+      out.value(worker.value);
+      out.list<float>(update);
+    }
   }
   out.list<double>(memory.sum);
   out.value(state.version);
@@ -230,10 +232,12 @@ void get_all(Reader& in, ShardSnapshot& snapshot) {
   state.collected = in.list<float>();
   state.collected_weight = in.value<double>();
   UpdateMemory::State memory;
-  const auto workers = in.value<std::uint64_t>();
-  for (std::uint64_t i = 0; i < workers && in.good(); ++i) {
-    const WorkerId worker{in.value<std::uint32_t>()};
-    memory.last[worker] = in.list<float>();
+  for (auto* table : {&memory.last, &memory.later}) {
+    const auto workers = in.value<std::uint64_t>();
+    for (std::uint64_t i = 0; i < workers && in.good(); ++i) {
+      const WorkerId worker{in.value<std::uint32_t>()};
+      (*table)[worker] = in.list<float>();
+    }
   }
   memory.sum = in.list<double>();
   state.memory = UpdateMemory(std::move(memory));

@@ -72,15 +72,18 @@ class Joining {
 
   UpdateMemory memory() const {
     UpdateMemory::State joined;
-    for (const ShardSnapshot& shard : shards_)
-      for (const auto& [worker, update] : shard.state.memory.state().last) joined.last[worker];
-    for (auto& [worker, update] : joined.last)
-      update = list([id = worker](const ShardState& state) -> const std::vector<float>& {
-        static const std::vector<float> kNone;
-        const auto& last = state.memory.state().last;
-        const auto found = last.find(id);
-        return found == last.end() ? kNone : found->second;
-      });
+    for (const auto table : {&UpdateMemory::State::last, &UpdateMemory::State::later}) {
+      for (const ShardSnapshot& shard : shards_)
+        for (const auto& [worker, update] : shard.state.memory.state().*table)
+          (joined.*table)[worker];
+      for (auto& [worker, update] : joined.*table)
+        update = list([&, id = worker](const ShardState& state) -> const std::vector<float>& {
+          static const std::vector<float> kNone;
+          const auto& own = state.memory.state().*table;
+          const auto found = own.find(id);
+          return found == own.end() ? kNone : found->second;
+        });
+    }
     joined.sum = list([](const ShardState& state) -> const std::vector<double>& {
       return state.memory.state().sum;
     });

@@ -622,12 +622,8 @@ void ServerCore::act(Instant now, const sync::GateActions& actions) {
   for (const auto& [member, weight] : together) collect(*member, weight);
   if (actions.flush) shard_.flush();
   for (const auto worker : actions.forget) shard_.forget(worker);
-  if (actions.remember) {
-    if (auto* member = members_.find(*actions.remember)) {
-      share_averaged({{Weighted{member, 1}}});
-      remember(*member);
-    }
-  }
+  remember(actions);
+  if (actions.turn) shard_.turn_memory();
   together.clear();
   for (const auto worker : actions.apply)
     if (auto* member = members_.find(worker)) together.emplace_back(member, actions.weight);
@@ -654,11 +650,26 @@ void ServerCore::collect(MemberState& member, double weight) {
   if (!member.commit.refused()) shard_.count_collected(weight);
 }
 
-void ServerCore::remember(MemberState& member) {
-  take_in(member, [&](const proto::Commit& chunk, std::span<const float> update) {
-    shard_.remember(member.worker, chunk.offset, update, static_cast<float>(chunk.weight));
-  });
-  if (!member.commit.refused()) shard_.apply_remembered(members_.size());
+void ServerCore::remember(const sync::GateActions& actions) {
+  std::vector<Weighted> together;
+  for (const auto& [worker, part, later] : actions.remember)
+    if (auto* member = members_.find(worker)) together.emplace_back(member, 1);
+  share_averaged(together);
+  bool remembered = false;
+  for (const auto& [worker, part, later] : actions.remember) {
+    auto* const member = members_.find(worker);
+    if (!member) continue;
+    take_in(*member, [&](const proto::Commit& chunk, std::span<const float> update) {
+      shard_.remember(worker, chunk.offset, update,
+                      {.by = static_cast<float>(part * chunk.weight),
+                       .keep = static_cast<float>(1 - part),
+                       .later = later});
+    });
+    remembered = remembered || !member->commit.refused();
+  }
+  using Memory = sync::GateActions::Memory;
+  if (remembered && actions.memory != Memory::Leave)
+    shard_.apply_remembered(actions.memory == Memory::ApplyAsMean ? 1 : members_.size());
 }
 
 template <class F>

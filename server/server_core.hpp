@@ -169,7 +169,7 @@ class ServerCore {
   void act(Instant now, const sync::GateActions& actions);
   void apply(MemberState& member, double weight);  // weight: GateActions::weight
   void collect(MemberState& member, double weight);
-  void remember(MemberState& member);
+  void remember(const sync::GateActions& actions);
   // Gives f each chunk of a whole commit that becomes no version by itself, and counts it; nothing
   // if it was refused.
   template <class F>

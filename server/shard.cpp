@@ -148,11 +148,21 @@ void Shard::flush() {
 }
 
 void Shard::remember(WorkerId worker, std::uint64_t offset, std::span<const float> update,
-                     float by) {
+                     const UpdateMemory::Blend& blend) {
   if (options_.blank) return;
-  update = logged(
-      {.kind = Operation::Remember, .worker = worker.value, .part = by, .offset = offset}, update);
-  memory_.put(worker, parameters_.size(), offset, update, by);
+  update = logged({.kind = Operation::Remember,
+                   .worker = worker.value,
+                   .number_of = blend.later,
+                   .part = blend.by,
+                   .rate = blend.keep,
+                   .offset = offset},
+                  update);
+  memory_.put(worker, parameters_.size(), offset, update, blend);
+}
+
+void Shard::turn_memory() {
+  logged({.kind = Operation::TurnMemory});
+  memory_.turn();
 }
 
 void Shard::forget(WorkerId worker) {

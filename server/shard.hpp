@@ -8,7 +8,7 @@
 // - Keep and restore: the shard keeps its average at a good moment, and goes back to it when
 //   training diverges. restores() counts how often; updates that began earlier are out of date.
 // - Elastic exchange: the parameters move a part of the way towards a worker's own parameters.
-// - Memory: the last update of each worker is remembered, and their mean is applied.
+// - Memory: an update of each worker is remembered, and their mean is applied.
 //
 // Pure. Memory: the parameters, the optimizer's state, and the mean once something is collected.
 // With an average up to three times the parameters more: the average, the one that an evaluator was
@@ -103,9 +103,11 @@ class Shard {
   void flush();
 
   // One update of the memory is: remember() for each chunk, apply_remembered() once.
-  // by x update takes the place of what is remembered of `worker`.
-  void remember(WorkerId worker, std::uint64_t offset, std::span<const float> update, float by);
+  // `blend`: what becomes of what is remembered of `worker`.
+  void remember(WorkerId worker, std::uint64_t offset, std::span<const float> update,
+                const UpdateMemory::Blend& blend);
   void forget(WorkerId worker);
+  void turn_memory();
   void forget_workers();
   // Applies the mean over the workers that are remembered as one update. `members`: as in
   // Optimizer::scale().

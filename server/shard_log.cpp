@@ -48,7 +48,10 @@ void carry_out(const ShardOperation& of, std::span<const float> floats, Shard& s
     case Kind::Flush:
       return shard.flush();
     case Kind::Remember:
-      return shard.remember(WorkerId{of.worker}, of.offset, floats, of.part);
+      return shard.remember(WorkerId{of.worker}, of.offset, floats,
+                            {.by = of.part, .keep = of.rate, .later = of.number_of != 0});
+    case Kind::TurnMemory:
+      return shard.turn_memory();
     case Kind::Forget:
       return shard.forget(WorkerId{of.worker});
     case Kind::ForgetWorkers:
@@ -90,7 +93,7 @@ Result<void> replay(std::span<const std::byte> log, Shard& shard, std::uint32_t&
     if (log.size() < sizeof operation) return no_log("ends within an operation");
     std::memcpy(&operation, log.data(), sizeof operation);
     log = log.subspan(sizeof operation);
-    if (operation.kind > Kind::Phase) return no_log("has an operation that is unknown");
+    if (operation.kind > Kind::TurnMemory) return no_log("has an operation that is unknown");
     if (operation.count > log.size() / sizeof(float)) return no_log("ends within an operation");
     if (operation.kind == Kind::Apply && operation.delay == 0)
       return no_log("has an update that no optimizer makes");

@@ -37,13 +37,14 @@ struct ShardOperation {
     Restore,
     Evaluated,
     Phase,  // of the server, not of the shard
+    TurnMemory,
   };
   Kind kind = Kind::BeginUpdate;
   std::uint32_t worker = 0;
-  std::uint32_t number_of = 0;  // Restore: of restores; Phase: sync::Phase::number
+  std::uint32_t number_of = 0;  // Restore: of restores; Phase: sync::Phase::number; Remember: later
   float part = 0;               // MoveTowards: part; Collect, Remember: by
   float most = 0;               // Apply, MoveTowards: as UpdateGuard; 0: no guard
-  float rate = 0;               // Apply: of Optimizer::Scale, as the next three
+  float rate = 0;               // Apply: of Optimizer::Scale, as the next three; Remember: keep
   float scale_weight = 0;
   std::uint32_t unused = 0;
   std::uint64_t number = 0;

@@ -35,7 +35,8 @@ class AceGate final : public Gate {
 
   GateActions on_commit(Instant, WorkerId worker) override {
     remembered_[worker] = ++updates_;
-    GateActions actions{.release = {worker}, .remember = worker};
+    GateActions actions{
+        .release = {worker}, .remember = {{worker}}, .memory = GateActions::Memory::ApplyAsCommit};
     if (!options_.max_age) return actions;
     const auto age = static_cast<std::uint64_t>(*options_.max_age);
     std::erase_if(remembered_, [&](const auto& entry) {

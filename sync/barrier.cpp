@@ -41,8 +41,13 @@ GateActions BarrierGate::close_round_if_full() {
   ++number_;
   admit_later();
   if (update_ == Round::Each) return {.apply = round, .release = round};
-  GateActions actions{.apply = {}, .release = round, .flush = true};
-  for (const WorkerId worker : round) actions.collect.push_back({worker, 1});
+  GateActions actions{.apply = {}, .release = round};
+  actions.flush = update_ == Round::Mean;
+  if (update_ == Round::Memory) actions.memory = GateActions::Memory::ApplyAsMean;
+  for (const WorkerId worker : round) {
+    if (update_ == Round::Mean) actions.collect.push_back({worker, 1});
+    if (update_ == Round::Memory) actions.remember.push_back({worker});
+  }
   return actions;
 }
 

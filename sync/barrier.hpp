@@ -1,8 +1,9 @@
 // sync/barrier.hpp - the gate of rounds: a round applies when every member's commit has arrived.
 // Source: Valiant, "A bridging model for parallel computation", CACM 33(8), 1990.
 // A round's commits are applied in worker-id order, so that its result does not depend on the order
-// of arrival: each as one update, or their mean as one. Then all are released. A round closes over
-// the members of the moment: it waits for a joiner, and no longer for a worker that left.
+// of arrival: each as one update, or their mean as one, or the mean of all that is remembered. Then
+// all are released. A round closes over the members of the moment: it waits for a joiner, and no
+// longer for a worker that left.
 // Rounds have numbers, so that all shards have a joiner's first commit in the same one. If another
 // shard was a round ahead when it joined, this one closes rounds without it until then.
 // Pure. Threads: one owner. Errors: none; misuse is a bug.
@@ -18,7 +19,7 @@ namespace rubato::sync {
 
 class BarrierGate : public Gate {
  public:
-  enum class Round { Each, Mean };  // what a server optimizer takes as one update
+  enum class Round { Each, Mean, Memory };  // what a server optimizer takes as one update
   explicit BarrierGate(Round round = Round::Each) : update_(round) {}
   void on_join(Instant now, WorkerId worker) override;
   // May close the round that waited only for this worker.

@@ -19,7 +19,8 @@ namespace rubato::sync {
 namespace rows {
 Model bsp(), asp(), ssp(), dssp(), local_sgd(), adacomm(), semi_sync(), dylu(), adsp(),
     batchtune_bsp(), batchtune_adacomm(), easgd(), fedbuff(), tempo(), sync_switch(), m_sync(),
-    rennala(), ringmaster(), fedasync(), ace();
+    rennala(), ringmaster(), fedasync(), ace(), fednova(), mifa(), delay_adaptive(), hero_sgd(),
+    ringleader();
 }
 
 namespace {
@@ -30,7 +31,8 @@ std::vector<Model> listed() {
   return {bsp(),       asp(),   ssp(),         dssp(),          local_sgd(),         adacomm(),
           semi_sync(), dylu(),  adsp(),        batchtune_bsp(), batchtune_adacomm(), easgd(),
           fedbuff(),   tempo(), sync_switch(), m_sync(),        rennala(),           ringmaster(),
-          fedasync(),  ace()};
+          fedasync(),  ace(),   fednova(),     mifa(),          delay_adaptive(),    hero_sgd(),
+          ringleader()};
 }
 
 // Requires: a name that find_model accepted.

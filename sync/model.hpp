@@ -53,7 +53,8 @@ struct CommitForm {
 };
 
 // What a shard does after a gate event. The order is: keep, restore, collect, flush, forget,
-// remember, apply, release. A commit that is released and was not used before is dropped.
+// remember, apply the memory, turn it, apply, release. A commit that is released and was not used
+// before is dropped.
 struct GateActions {
   std::vector<WorkerId> apply = {};    // these commits, in this order
   double weight = 1;                   // of each of them, times the commit's own
@@ -65,11 +66,20 @@ struct GateActions {
   // Add these commits, each times its weight, to what the shard has collected, in this order.
   std::vector<Collected> collect = {};
   bool flush = false;  // apply the weighted mean of what was collected as one update
-  // Take these workers' last updates out of the shard's memory.
+  // Take these workers' updates out of the shard's memory.
   std::vector<WorkerId> forget = {};
-  // This commit takes the place of what the shard remembers of its worker. The mean of all that is
-  // remembered is applied as one update.
-  std::optional<WorkerId> remember = {};
+  // The commit takes the place of a part of what the shard remembers of its worker. The rest stays.
+  // `later`: in a second memory.
+  struct Remembered {
+    WorkerId worker;
+    double part = 1;
+    bool later = false;
+  };
+  std::vector<Remembered> remember = {};
+  // Apply the mean over the workers that are remembered as one update.
+  enum class Memory { Leave, ApplyAsCommit, ApplyAsMean };  // at the usual rate of a commit, a mean
+  Memory memory = Memory::Leave;
+  bool turn = false;  // the second memory takes the place of the first, and is empty
   // Keep the parameters that an evaluator was given last. If none has asked, keep the average as it
   // is, except at the first call.
   bool keep = false;

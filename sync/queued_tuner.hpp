@@ -53,6 +53,11 @@ class QueuedTuner : public Tuner {
   // Require: a member.
   Duration fastest() const { return *step_times_.begin(); }
   Duration slowest() const { return *step_times_.rbegin(); }
+  // The shortest step time that any member has reported; 0: none has.
+  Duration fastest_timed() const {
+    const auto first = step_times_.upper_bound(Duration{});
+    return first == step_times_.end() ? Duration{} : *first;
+  }
   void order(WorkerId worker, const Directive& directive) {
     orders_.push_back({worker, directive});
   }

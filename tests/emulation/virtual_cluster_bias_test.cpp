@@ -48,18 +48,25 @@ train::DataSplit numbers() {
 
 constexpr double kVariance = 7.1875;  // of the four numbers
 
+struct LearntWith {
+  double learning_rate = 0.05;
+  double global_rate = 0.05;
+  std::vector<cluster::ChurnEvent> churn = {};
+};
+
 // Where a model ends if step times are 1:2:4:16. A low global rate, so that it stays there.
-double learnt(const std::string& sync) {
+double learnt(const std::string& sync, const LearntWith& setting = {}) {
   cluster::ClusterConfig config = small_cluster({0.1, 0.2, 0.4, 1.6});
   set_latency(config, 1e-5);
   config.model.hidden = {};
   config.dataset.task = Task::Regression;
   config.partition.kind = train::Partition::Kind::Local;
   config.training.batch = 1;
-  config.training.learning_rate = 0.05;
-  config.optimizer.global_rate = 0.05;
+  config.training.learning_rate = setting.learning_rate;
+  config.optimizer.global_rate = setting.global_rate;
   config.sync.of<sync::AdspOptions>().fixed_rate = 32;  // a commit each 1.9 s
   config.stop.max_seconds = 2000;
+  config.churn = setting.churn;
   const RunRecord record = run(config, numbers(), sync).record;
   const double loss = mean_loss(record, record.evaluations.size(), 200);
   return 3.75 - std::sqrt(std::max(0.0, loss - kVariance));  // none ends beyond the mean
@@ -87,6 +94,11 @@ constexpr std::pair<const char*, double> kEnds[] = {
     {"ringmaster", 1.334},
     {"fedasync", 1.316},
     {"ace", 3.749},
+    {"fednova", 2.546},
+    {"mifa", 3.750},
+    {"delay-adaptive", 1.627},
+    {"hero-sgd", 1.000},
+    {"ringleader", 3.750},
 };
 
 }  // namespace
@@ -115,8 +127,14 @@ TEST_CASE("what a sync model drops is counted by worker") {
     const RunRecord record = run(config, data, "m-sync").record;
     CHECK(dropped_of(record) == std::vector<Dropped>{{11, 0}, {11, 0}, {11, 0}, {2, 2}});
   }
+  SUBCASE("hero-sgd: a first commit tells a speed, then the fastest goes on alone") {
+    config.stop.max_seconds = 49.2;
+    const RunRecord record = run(config, data, "hero-sgd").record;
+    CHECK(dropped_of(record) == std::vector<Dropped>{{49, 1}, {1, 1}, {1, 1}, {1, 1}});
+  }
   SUBCASE("others use all") {
-    for (const char* sync : {"bsp", "asp", "ace", "fedbuff", "tempo"}) {
+    for (const char* sync : {"bsp", "asp", "ace", "fedbuff", "fednova", "mifa", "delay-adaptive",
+                             "ringleader", "tempo"}) {
       CAPTURE(sync);
       CHECK(run(config, data, sync).record.dropped_commits == 0);
     }
@@ -130,4 +148,21 @@ TEST_CASE("where the workers' data differ, each model ends at a mean of its own"
     REQUIRE(known != std::end(kEnds));
     CHECK(learnt(std::string(model.name)) == doctest::Approx(known->second).epsilon(0.005));
   }
+}
+
+// Gu et al. 2021: the objective stays that of all devices, available or not.
+TEST_CASE("MIFA: the data of a worker that left count on, BSP forgets them") {
+  const LearntWith leaves = {
+      .churn = {{.at_seconds = 1000, .act = cluster::ChurnEvent::Act::Leave, .worker = "w3"}}};
+  CHECK(learnt("mifa", leaves) == doctest::Approx(3.75).epsilon(0.02));
+  CHECK(learnt("bsp", leaves) == doctest::Approx(7.0 / 3).epsilon(0.02));
+}
+
+// Wang et al. 2020, Theorem 1: without the norm of local steps the fixed point is that of another
+// objective. Their norm is exact for small rates: at a high one a worker of many steps stops at its
+// own optimum.
+TEST_CASE("FedNova: unequal local steps do not move the optimum at a low rate") {
+  const LearntWith low = {.learning_rate = 0.001, .global_rate = 0.25};
+  CHECK(learnt("fednova", low) == doctest::Approx(3.75).epsilon(0.02));
+  CHECK(learnt("semi-sync", low) < 2.5);
 }

@@ -57,6 +57,8 @@ sync::Options quick_options() {
     [fedbuff]
     local_steps = 3
     buffer = 2
+    [fednova]
+    local_steps = 3
     [ssp]
     staleness = 2
     [semi-sync]
@@ -148,7 +150,7 @@ void learns_while_workers_come_and_go(const std::string& model) {
   CHECK(*record.workers[0].left_seconds < 33);
   CHECK(record.workers[4].joined_seconds == doctest::Approx(34).epsilon(0.01));
   CHECK(record.workers[2].joined_seconds == 0);
-  check_nobody_waits(record, 15);
+  if (model != "hero-sgd") check_nobody_waits(record, 15);
   const std::string wrong = wrong_books(churned);
   CHECK_MESSAGE(wrong.empty(), wrong);
   // As low as the same run without any of it, but for what fewer workers see.

@@ -38,7 +38,8 @@ cluster::ClusterConfig lively_cluster() {
                              .up_bytes_per_second = 200'000,
                              .down_bytes_per_second = 200'000},
                     .apply_bytes_per_second = 1e6};
-  const auto options = Config::parse("[fedasync]\nlocal_steps = 3", "options.toml");
+  const auto options =
+      Config::parse("[fedasync]\nlocal_steps = 3\n[fednova]\nlocal_steps = 3", "options.toml");
   config.sync = sync::read_options(options->root());
   config.sync.of<sync::AdspOptions>().check_period = Duration::from_seconds(5);
   config.sync.of<sync::AdspOptions>().epoch = Duration::from_seconds(30);

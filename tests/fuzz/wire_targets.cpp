@@ -207,7 +207,9 @@ std::vector<std::string> shard_logs() {
   shard.collect(0, update, 1);
   shard.count_collected(1);
   shard.flush();
-  shard.remember({1}, 0, update, 1);
+  shard.remember({1}, 0, update, {});
+  shard.remember({1}, 0, update, {.later = true});
+  shard.turn_memory();
   shard.apply_remembered(2);
   shard.forget({1});
   shard.for_evaluator();

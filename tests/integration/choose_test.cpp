@@ -27,7 +27,7 @@ TEST_CASE("choose writes a cluster file with the quickest option, whatever the t
   Process one(place, {"choose", "quick.toml", "--minutes", "0.2", "--threads", "1"});
   REQUIRE(one.wait_for_end() == 0);
   CHECK(contains(one.out(), "1. "));
-  CHECK(contains(one.out(), "quick: loss 0.3, 81 options tried, seeds from 1\n"));
+  CHECK(contains(one.out(), "quick: loss 0.3, 101 options tried, seeds from 1\n"));
   CHECK(contains(one.out(), "The choice is "));
   CHECK(contains(one.out(), "Cluster file: quick.chosen.toml"));
   const std::string chosen = read_text(place.path("quick.chosen.toml"));

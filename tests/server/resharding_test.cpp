@@ -61,7 +61,10 @@ class Model {
     shard.collect(0, own, 0.5f);
     shard.count_collected(0.5);
     if (what % 11 == 0) shard.flush();
-    shard.remember({static_cast<std::uint32_t>(what % 3)}, 0, own, 0.5f);
+    const WorkerId worker{static_cast<std::uint32_t>(what % 3)};
+    shard.remember(worker, 0, own, {.by = 0.5f});
+    shard.remember(worker, 0, own, {.by = 0.25f, .keep = 0.5f, .later = true});
+    if (what % 8 == 0) shard.turn_memory();
     if (what % 4 == 0) shard.apply_remembered(2);
     if (what % 2 == 0) shard.for_evaluator();
     if (what % 6 == 0) shard.keep();

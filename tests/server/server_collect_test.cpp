@@ -3,9 +3,12 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "base/rng.hpp"
 #include "sync/fedbuff.hpp"
@@ -243,6 +246,77 @@ TEST_CASE("ace: any run of commits, joins and departures is the definition") {
     }
     for (std::size_t j = 0; j < 5; ++j)
       CHECK(static_cast<double>(shard.parameters()[j]) == doctest::Approx(w[j]).epsilon(1e-5));
+  }
+}
+
+// The definition in double, Alg. 1: two tables of sums and counts, at rate 1/m.
+TEST_CASE("ringleader: any order of commits is the definition") {
+  Rng rng(7);
+  ServerSetup setup;
+  setup.sync = "ringleader";
+  setup.optimizer = {};
+  ServerWorld shard(setup);
+  shard.members(1, {0, 1, 2});
+  std::vector<double> w(setup.initial.begin(), setup.initial.end());
+  struct Table {
+    std::vector<double> sum = std::vector<double>(5, 0.0);
+    int count = 0;
+  };
+  std::vector<Table> now(3), later(3);
+  std::set<std::uint32_t> updating;
+  std::vector<Sequence> sequence(3, 1);
+  int updates = 0;
+  for (int i = 0; i < 300; ++i) {
+    const auto id = static_cast<std::uint32_t>(rng.below(6) < 4 ? 0 : 1 + rng.below(2));
+    Values update(5);
+    for (float& u : update) u = static_cast<float>(rng.normal());
+    shard.commit(id, ++sequence[id], update);
+    const bool gathers = updating.empty();
+    Table& table = (gathers || updating.contains(id) ? now : later)[id];
+    for (std::size_t j = 0; j < 5; ++j) table.sum[j] += static_cast<double>(update[j]);
+    ++table.count;
+    const auto all = std::ranges::all_of(now, [](const Table& t) { return t.count > 0; });
+    if (gathers && all) updating = {0, 1, 2};
+    if (updating.erase(id) == 1) {
+      for (std::size_t j = 0; j < 5; ++j)
+        for (const Table& t : now) w[j] -= t.sum[j] / t.count / 9;
+      ++updates;
+      if (updating.empty()) now = std::exchange(later, std::vector<Table>(3));
+    }
+    for (std::size_t j = 0; j < 5; ++j)
+      CHECK(static_cast<double>(shard.parameters()[j]) == doctest::Approx(w[j]).epsilon(1e-5));
+  }
+  CHECK(updates > 50);
+}
+
+// The definition in double, Alg. 1: rounds of the members, the last update of everyone, at rate 1.
+TEST_CASE("mifa: rounds with workers that leave and return are the definition") {
+  Rng rng(6);
+  ServerSetup setup;
+  setup.sync = "mifa";
+  setup.optimizer = {};
+  ServerWorld shard(setup);
+  std::vector<std::uint32_t> members{0, 1, 2};
+  shard.members(1, members);
+  std::vector<double> w(setup.initial.begin(), setup.initial.end());
+  std::map<std::uint32_t, Values> last;  // by device: worker 3 is device 1, which has returned
+  std::map<std::uint32_t, Sequence> sequence;
+  for (std::uint64_t round = 0; round < 30; ++round) {
+    if (round == 10) shard.members(2, members = {0, 2});
+    if (round == 20) shard.members(3, members = {0, 2, 3});
+    for (const auto id : members) {
+      Values update(5);
+      for (float& u : update) u = static_cast<float>(rng.normal());
+      last[id == 3 ? 1 : id] = update;
+      sequence.try_emplace(id, 1);
+      shard.commit(id, ++sequence[id], update);
+    }
+    for (std::size_t j = 0; j < 5; ++j) {
+      double sum = 0;
+      for (const auto& [device, values] : last) sum += static_cast<double>(values[j]);
+      w[j] -= sum / 3;
+      CHECK(static_cast<double>(shard.parameters()[j]) == doctest::Approx(w[j]).epsilon(1e-5));
+    }
   }
 }
 

@@ -27,7 +27,7 @@ void do_something(Shard& shard, Rng& rng) {
   const auto all = std::span<const float>(values);
   const std::size_t cut = 1 + rng.below(kCount - 1);
   const WorkerId worker{static_cast<std::uint32_t>(rng.below(3))};
-  switch (rng.below(11)) {
+  switch (rng.below(13)) {
     case 0: {
       const auto scale = shard.begin_update(1 + rng.below(3), rng.uniform());
       shard.apply(0, all.first(cut), scale);
@@ -50,7 +50,7 @@ void do_something(Shard& shard, Rng& rng) {
     case 4:
       return shard.flush();
     case 5:
-      shard.remember(worker, 0, all, 0.5f);
+      shard.remember(worker, 0, all, {.by = 0.5f});
       return shard.apply_remembered(3);
     case 6:
       return shard.forget(worker);
@@ -64,6 +64,11 @@ void do_something(Shard& shard, Rng& rng) {
     case 10:
       if (rng.below(4) == 0) shard.forget_workers();
       return;
+    case 11:
+      return shard.remember(worker, 0, all,
+                            {.by = 0.25f, .keep = 0.5f, .later = rng.below(2) == 0});
+    case 12:
+      return shard.turn_memory();
   }
 }
 
@@ -86,6 +91,7 @@ void check_same(Shard& one, Shard& other) {
   CHECK(a.collected == b.collected);
   CHECK(a.collected_weight == b.collected_weight);
   CHECK(a.memory.state().last == b.memory.state().last);
+  CHECK(a.memory.state().later == b.memory.state().later);
   CHECK(a.memory.state().sum == b.memory.state().sum);
   CHECK(a.version == b.version);
   CHECK(a.updates_begun == b.updates_begun);

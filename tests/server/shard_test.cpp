@@ -50,13 +50,14 @@ void happen(Shard& shard, std::uint64_t what) {
       shard.move_towards(0, all, 0.125f);
       return;
     case 6:
-      shard.remember({static_cast<std::uint32_t>(what / 16 % 3)}, 0, all.first(2), 0.5f);
-      shard.remember({static_cast<std::uint32_t>(what / 16 % 3)}, 2, all.subspan(2), 0.5f);
+      shard.remember({static_cast<std::uint32_t>(what / 16 % 3)}, 0, all.first(2), {.by = 0.5f});
+      shard.remember({static_cast<std::uint32_t>(what / 16 % 3)}, 2, all.subspan(2), {.by = 0.5f});
       shard.apply_remembered(3);
       return;
     case 7:
       shard.forget({static_cast<std::uint32_t>(what / 16 % 3)});
-      return;
+      if (what / 16 % 2 == 0) return shard.turn_memory();
+      return shard.remember({0}, 0, all, {.by = 0.25f, .keep = 0.5f, .later = true});
     default: {
       const auto scale = shard.begin_update(2, 0.75);
       shard.apply(0, all.first(3), scale, Shard::Checksum::Compute);
@@ -134,8 +135,8 @@ TEST_CASE(
     "the mean of the last updates is applied, whoever is forgotten, and nothing stays behind") {
   Shard shard(options(OptimizerKind::Sgd), kInitial);
   const auto remember = [&](std::uint32_t worker, float value) {
-    shard.remember({worker}, 0, Values(2, value), 0.5f);
-    shard.remember({worker}, 2, Values(3, value), 0.5f);
+    shard.remember({worker}, 0, Values(2, value), {.by = 0.5f});
+    shard.remember({worker}, 2, Values(3, value), {.by = 0.5f});
     const float before = shard.parameters().values()[4];
     shard.apply_remembered(1);
     return before - shard.parameters().values()[4];
@@ -149,6 +150,26 @@ TEST_CASE(
   shard.move_towards(0, kInitial, 1);
   CHECK(remember(1, 16) == 1);
   CHECK(shard.version() == 5);
+}
+
+TEST_CASE("what is remembered for later waits for its turn, and running means are blends") {
+  Shard shard(options(OptimizerKind::Sgd), kInitial);
+  const auto moved = [&] {
+    const float before = shard.parameters().values()[4];
+    shard.apply_remembered(1);
+    return before - shard.parameters().values()[4];
+  };
+  shard.remember({0}, 0, Values(5, 8), {});
+  shard.remember({0}, 0, Values(5, 16), {.by = 0.5f, .keep = 0.5f});
+  shard.remember({1}, 0, Values(5, 4), {});
+  shard.remember({1}, 0, Values(5, 40), {.later = true});
+  CHECK(moved() == 2);  // rate 0.25 of (12 + 4) / 2
+  shard.turn_memory();
+  CHECK(moved() == 10);
+  shard.remember({1}, 0, Values(5, 80), {.later = true});
+  shard.forget({1});
+  shard.turn_memory();
+  CHECK(moved() == 0);
 }
 
 TEST_CASE("without an average nothing is kept, but a restore is counted") {
@@ -171,7 +192,7 @@ TEST_CASE("a blank shard counts updates and has no values") {
   shard.collect(0, {}, 1);
   shard.count_collected(1);
   shard.flush();
-  shard.remember({0}, 0, {}, 1);
+  shard.remember({0}, 0, {}, {.by = 1});
   shard.apply_remembered(1);
   CHECK(shard.version() == 3);
   CHECK(shard.parameters().values().empty());

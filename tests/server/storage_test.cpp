@@ -39,7 +39,9 @@ void happen(Shard& shard, std::uint64_t what) {
   shard.apply(0, all, shard.begin_update(2, 0.75));
   shard.collect(0, all, 0.5f);
   shard.count_collected(0.5);
-  shard.remember({static_cast<std::uint32_t>(what % 3)}, 0, all, 0.5f);
+  const WorkerId worker{static_cast<std::uint32_t>(what % 3)};
+  shard.remember(worker, 0, all, {.by = 0.5f});
+  shard.remember(worker, 0, all, {.by = 0.25f, .keep = 0.5f, .later = true});
   shard.for_evaluator();
   if (what % 2 == 0) shard.keep();
 }
@@ -193,7 +195,7 @@ TEST_CASE("storage: any flipped bit and any cut is found, and the line names the
   damaged[whole.size() / 2] = static_cast<char>(~damaged[whole.size() / 2]);
   CHECK(refused(damaged).ends_with(": fails its checksum: it is damaged"));
   std::string later = whole;
-  later[8] = 2;
+  later[8] = 3;
   CHECK(refused(later).ends_with(": is a snapshot of another version of rubato"));
 }
 

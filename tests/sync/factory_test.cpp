@@ -26,9 +26,9 @@ std::string inside(const Limits& limits) {
 }  // namespace
 
 TEST_CASE("every model of the table can be made, some with a tuner") {
-  const std::set<std::string_view> tuned = {"adacomm", "semi-sync",     "dylu",
-                                            "adsp",    "batchtune-bsp", "batchtune-adacomm",
-                                            "easgd",   "sync-switch",   "tempo"};
+  const std::set<std::string_view> tuned = {
+      "adacomm", "semi-sync",   "dylu",  "adsp",    "batchtune-bsp", "batchtune-adacomm",
+      "easgd",   "sync-switch", "tempo", "fednova", "hero-sgd"};
   for (const ModelInfo& model : models()) {
     CAPTURE(model.name);
     REQUIRE(find_model(model.name));

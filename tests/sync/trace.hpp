@@ -91,7 +91,17 @@ inline std::string replay_gate(Gate& gate, const std::string& trace) {
       say(fmt::format("collect {} x {:.4g}", worker.value, weight));
     if (actions.flush) say("flush");
     say(list("forget", actions.forget));
-    if (actions.remember) say(fmt::format("remember {}", actions.remember->value));
+    for (const bool later : {false, true}) {
+      std::string text;
+      for (const auto& [worker, part, is_later] : actions.remember)
+        if (is_later == later)
+          text +=
+              fmt::format(" {}{}", worker.value, part == 1 ? "" : fmt::format(" x {:.4g}", part));
+      if (!text.empty()) say((later ? "later" : "remember") + text);
+    }
+    if (actions.memory == GateActions::Memory::ApplyAsCommit) say("memory as commit");
+    if (actions.memory == GateActions::Memory::ApplyAsMean) say("memory as mean");
+    if (actions.turn) say("turn");
     say(list("apply", actions.apply));
     say(list("release", actions.release));
     return said;
