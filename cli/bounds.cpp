@@ -13,6 +13,7 @@
 #include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/run_data.hpp"
+#include "cli/serial_runs.hpp"
 #include "cli/variant_runs.hpp"
 #include "cli/whatif/bounds.hpp"
 #include "cli/whatif/changes.hpp"
@@ -26,106 +27,11 @@
 namespace rubato::cli {
 namespace {
 
-// Serial runs: mini-batches of an update, and learning rates as multiples of the file's.
-constexpr int kBatches[] = {1, 4, 16};
-constexpr double kRates[] = {1, 2, 4, 8, 16};
-constexpr std::uint64_t kSerialUpdatesMax = 20'000;
-constexpr double kEvaluationsOfSerial = 100;  // about so many, at the file's rate
-
-// How serial runs end, and how often they are evaluated.
-struct SerialLimits {
-  std::uint64_t updates_max = kSerialUpdatesMax;
-  double updates_per_evaluation = 5;
-};
-
-// One worker with all data and no link, whose step takes a second. Under BSP it is plain SGD.
-Variant serial_variant(const cluster::ClusterConfig& config, int batches, double rate,
-                       const SerialLimits& limits) {
-  Variant variant{fmt::format("serial, batch {}, rate {:g}", batches * config.training.batch,
-                              rate * config.training.learning_rate),
-                  sync::baseline_model(), config};
-  cluster::ClusterConfig& alone = variant.config;
-  alone.workers = {{.name = "serial", .device = {.step_seconds = 1}, .link = {}}};
-  alone.workers_min.reset();
-  alone.churn.clear();
-  alone.servers = {};
-  alone.optimizer = {};
-  alone.partition = {};
-  alone.evaluation.interval_seconds = limits.updates_per_evaluation;
-  alone.evaluation.average = false;
-  alone.training.batch *= batches;
-  alone.training.learning_rate *= rate;
-  alone.stop.max_steps = limits.updates_max;
-  alone.stop.max_seconds.reset();
-  return variant;
-}
-
-// Updates to the target, the median of all seeds; infinite where it was missed.
-double updates_of(const std::vector<RunRecord>& runs) {
-  std::vector<double> updates;
-  for (const RunRecord& run : runs)
-    updates.push_back(run.time_to_target_seconds.value_or(std::numeric_limits<double>::infinity()));
-  return report::median(updates);
-}
-
-struct Serial {
-  whatif::SerialRun run;
-  double rate = 1;  // of the fewest updates, in the file's
-};
-
-// Each size of update, at the rate that needs fewest.
-Result<std::vector<Serial>> run_serial(const cluster::ClusterConfig& config,
-                                       const VariantOptions& options, RunData& data,
-                                       const std::stop_token& stop) {
-  // The first run says how far it is at most, so that rates that fail do not take long.
-  RUBATO_ASSIGN(const auto first,
-                run_variants({serial_variant(config, 1, 1, {})}, options, data, stop));
-  const double most = updates_of(first[0]);
-  if (!std::isfinite(most))
-    return fail(ErrorCode::BadInput,
-                fmt::format("{}: serial training misses the target in {} steps, so there are no "
-                            "bounds; give a target that it reaches",
-                            config.file, with_commas(kSerialUpdatesMax)));
-  const SerialLimits limits{static_cast<std::uint64_t>(2 * most),
-                            std::max(1.0, std::floor(most / kEvaluationsOfSerial))};
-  std::vector<Variant> variants;
-  for (const int batches : kBatches)
-    for (const double rate : kRates)
-      variants.push_back(serial_variant(config, batches, rate, limits));
-  RUBATO_ASSIGN(const auto runs, run_variants(variants, options, data, stop));
-  std::vector<Serial> serial;
-  std::size_t at = 0;
-  for (const int batches : kBatches) {
-    Serial best{{static_cast<double>(batches), std::numeric_limits<double>::infinity()}};
-    for (const double rate : kRates) {
-      const double updates = updates_of(runs[at++]);
-      if (updates < best.run.updates) best = {{static_cast<double>(batches), updates}, rate};
-    }
-    if (!std::isfinite(best.run.updates))
-      return fail(ErrorCode::BadInput,
-                  fmt::format("{}: serial training with {} times the mini-batch misses the target",
-                              config.file, batches));
-    serial.push_back(best);
-  }
-  return serial;
-}
+// Mini-batches of an update in the serial runs.
+const std::vector<int> kBatches{1, 4, 16};
 
 std::string share_text(double bound, double time) {
   return std::isfinite(time) ? percent_text(bound / time) : "-";
-}
-
-Result<void> require_bounds(const cluster::ClusterConfig& config) {
-  const bool target = config.stop.target_loss || config.stop.target_accuracy;
-  if (!target)
-    return fail(ErrorCode::BadInput, fmt::format("{}: has no target to bound the time to; give "
-                                                 "--target-loss or stop.target_loss",
-                                                 config.file));
-  if (config.timing_only() || config.described())
-    return fail(ErrorCode::BadInput,
-                fmt::format("{}: bounds need a model and data of ours, in one place, to train on "
-                            "serially",
-                            config.file));
-  return {};
 }
 
 Result<void> bounds_checked(const BoundsRun& options, const std::stop_token& stop) {
@@ -153,7 +59,7 @@ Result<void> bounds_checked(const BoundsRun& options, const std::stop_token& sto
   RunData data;
   const VariantOptions how{
       .seeds = options.seeds, .threads = options.threads, .quiet = options.quiet};
-  RUBATO_ASSIGN(const std::vector<Serial> serial, run_serial(config, how, data, stop));
+  RUBATO_ASSIGN(const std::vector<Serial> serial, run_serial(config, kBatches, how, data, stop));
   RUBATO_ASSIGN(const auto records, run_variants(variants, how, data, stop));
   RUBATO_ASSIGN(const LoadedData* loaded, data.of(config));
   RUBATO_ASSIGN(const auto plan,

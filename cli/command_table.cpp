@@ -120,6 +120,9 @@ void add_compare(CLI::App* command, CompareOptions& options) {
   add_place(command, options.place);
   command->add_flag("--save", options.save,
                     "Write every trained model to OUT/<sync model>-<seed>/: safetensors and ONNX");
+  command->add_flag("--bounds", options.bounds,
+                    "Share of the linear bound that each model reached; serial training runs "
+                    "first, in virtual time");
   command->add_flag("--json", options.json, "Print results.json instead of the table");
   command->add_flag("--quiet", options.quiet, "No progress");
   command->add_option("--profile", options.profile,

@@ -30,6 +30,7 @@ struct CompareOptions {
   bool quiet = false;             // no progress
   bool save = false;              // the trained models as files
   bool missed_ok = false;         // a missed target is as good as any other end
+  bool bounds = false;            // how near each model comes to the linear bound
   std::string command;            // as typed, for the report
   std::string profile;            // file for a trace in virtual time; empty: none
   std::string http;               // address of the live page; empty: none

@@ -11,6 +11,7 @@
 #include "cli/hosted_run.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/run_place.hpp"
+#include "cli/serial_runs.hpp"
 #include "cluster/cluster_config.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/data_facts.hpp"
@@ -176,6 +177,7 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   if (models.empty()) models = sync::compared_models();
   RUBATO_TRY(cluster::require_step_times(config));
   for (const auto& model : models) RUBATO_TRY(cluster::check_sync(config, model));
+  if (options.bounds) RUBATO_TRY(require_bounds(config));
   if (options.save) RUBATO_TRY(cluster::require_trainable(config));
   RUBATO_TRY(nodes::use_loop(config, options.module, options.loop));
   if (config.own_model()) RUBATO_TRY(nodes::loop_words(config));
@@ -186,6 +188,14 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
       report::start_comparison(config, models, options.command, !options.real);
   comparison.planned_runs = models.size() * static_cast<std::size_t>(options.seeds);
   RUBATO_TRY(report::begin_log(comparison, out));
+  if (options.bounds) {
+    RunData data;
+    RUBATO_ASSIGN(
+        comparison.linear_bound_seconds,
+        run_linear_bound(
+            config, {.seeds = options.seeds, .threads = options.threads, .quiet = options.quiet},
+            data, stop));
+  }
   RUBATO_ASSIGN(const auto page, report::open_live_page(options.http, comparison, models.front(),
                                                         config.seed, report::link_texts(config)));
   auto done = options.real

@@ -19,6 +19,7 @@
 #include "cli/commands.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/run_data.hpp"
+#include "cli/serial_runs.hpp"
 #include "cluster/class_weights.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/data_facts.hpp"
@@ -180,12 +181,41 @@ Result<void> load_data(std::vector<Running>& studies, RunData& loaded) {
   return {};
 }
 
+// The linear bound of every point. Known where the same program has computed that of the same study
+// in this directory; else serial training runs now. A point without a bound has a warning.
+Result<std::vector<std::optional<double>>> linear_bounds(const report::KeptStudy& kept,
+                                                         const std::string& directory,
+                                                         const StudyOptions& options,
+                                                         RunData& loaded,
+                                                         const std::stop_token& stop) {
+  const report::StudyPlan& plan = kept.results.plan;
+  const auto before = report::read_kept_study(directory);
+  if (before && before->build == kept.build && before->keys == kept.keys &&
+      !before->results.linear_bounds.empty())
+    return before->results.linear_bounds;
+  std::vector<std::optional<double>> bounds;
+  for (std::size_t point = 0; point < plan.points.size(); ++point) {
+    const cluster::ClusterConfig& config = report::first_variant(plan, point).config;
+    auto bound = require_bounds(config).and_then([&] {
+      return run_linear_bound(
+          config, {.seeds = plan.study.seeds, .threads = options.threads, .quiet = options.quiet},
+          loaded, stop);
+    });
+    if (!bound && bound.error().code != ErrorCode::BadInput)
+      return tl::unexpected<Error>(std::move(bound.error()));
+    if (!bound) log_warning(bound.error().message);
+    bounds.push_back(bound ? std::optional(*bound) : std::nullopt);
+  }
+  return bounds;
+}
+
 // All runs of a study by key, in the order in which they run: seed by seed, so that the first
 // results cover the whole grid. Writes study.json, for which `build` made the keys.
 Result<std::vector<Job>> all_runs(Running& running, std::size_t study, const std::string& build,
-                                  bool any_build) {
+                                  const StudyOptions& options, RunData& loaded,
+                                  const std::stop_token& stop) {
   const report::StudyPlan& plan = running.results.plan;
-  report::KeptStudy kept{running.cluster, running.results, {}, build, any_build};
+  report::KeptStudy kept{running.cluster, running.results, {}, build, options.any_build};
   kept.keys.resize(plan.variants.size());
   std::vector<Job> jobs;
   std::map<std::string, std::size_t> known;
@@ -201,6 +231,11 @@ Result<std::vector<Job>> all_runs(Running& running, std::size_t study, const std
       jobs[same->second].places.push_back({v, seed});
     }
   }
+  if (plan.study.bounds) {
+    RUBATO_ASSIGN(kept.results.linear_bounds,
+                  linear_bounds(kept, running.directory, options, loaded, stop));
+    running.results.linear_bounds = kept.results.linear_bounds;
+  }
   RUBATO_TRY(report::write_kept_study(kept, running.directory));
   return jobs;
 }
@@ -208,14 +243,16 @@ Result<std::vector<Job>> all_runs(Running& running, std::size_t study, const std
 // The runs of this part that no journal holds, study by study. `kept`: how many the journals do
 // hold.
 Result<std::vector<Job>> jobs_to_do(std::vector<Running>& studies, const std::string& build,
-                                    bool any_build, std::size_t& kept) {
+                                    const StudyOptions& options, RunData& loaded,
+                                    const std::stop_token& stop, std::size_t& kept) {
   std::vector<Job> jobs;
   for (std::size_t i = 0; i < studies.size(); ++i) {
     Running& running = studies[i];
-    RUBATO_ASSIGN(auto all, all_runs(running, i, build, any_build));
+    RUBATO_ASSIGN(auto all, all_runs(running, i, build, options, loaded, stop));
     const auto ours = report::runs_of(running.part, all.size());
     for (std::size_t k = 0; k < all.size(); ++k) {
-      if (const report::CellResult* known = running.journal->find(all[k].key, build, any_build)) {
+      if (const report::CellResult* known =
+              running.journal->find(all[k].key, build, options.any_build)) {
         for (const Place& place : all[k].places)
           running.results.cells[place.variant][place.seed] = *known;
         kept += all[k].places.size();
@@ -355,7 +392,8 @@ Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
   const std::string build =
       fmt::format("{} {:016x}", report::version(), report::program_fingerprint());
   std::size_t kept = 0;
-  RUBATO_ASSIGN(const std::vector<Job> jobs, jobs_to_do(studies, build, options.any_build, kept));
+  RUBATO_ASSIGN(const std::vector<Job> jobs,
+                jobs_to_do(studies, build, options, loaded, stop, kept));
   const int threads = threads_of(options.threads);
   log_plan(studies, threads);
   log_devices(studies, jobs);

@@ -57,6 +57,8 @@ ModelSummary summarize_model(const Comparison& comparison, std::vector<std::size
   const double time = median_of(
       [](const RunRecord& run) { return run.time_to_target_seconds.value_or(kInfinity); });
   if (std::isfinite(time)) summary.time_to_target = time;
+  if (comparison.linear_bound_seconds && std::isfinite(time) && time > 0)
+    summary.bound_share = *comparison.linear_bound_seconds / time;
   summary.time_min = kInfinity;
   for (const std::size_t i : indices) {
     const double arrival = runs[i].time_to_target_seconds.value_or(kInfinity);

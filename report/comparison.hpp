@@ -33,6 +33,8 @@ struct Comparison {
   std::optional<double> target_loss;
   std::optional<double> target_accuracy;
   ClassTargets class_targets = {};
+  // Serial gradients at the speed of the whole cluster take so long to the target; empty: unknown.
+  std::optional<double> linear_bound_seconds;
   Task task = Task::Classification;  // accuracy stands for R^2 in a regression
   bool virtual_time = true;
   std::string note;  // what the figures leave out, one sentence; empty: nothing
@@ -59,8 +61,9 @@ struct ModelSummary {
   double time_max = 0;                   // infinite where one did not arrive
   const finding::Spoiling* spoiling = nullptr;  // of the typical run; null: its loss is a result
   bool first = false;  // shortest median time to target, or its seeds' range meets that one's
-  std::optional<double> saving;  // (t_bsp - t) / t_bsp, where both exist
-  double seconds = 0;            // median, as all below up to the shares
+  std::optional<double> saving;       // (t_bsp - t) / t_bsp, where both exist
+  std::optional<double> bound_share;  // linear bound / t, where both exist
+  double seconds = 0;                 // median, as all below up to the shares
   double steps = 0;
   double commits = 0;
   double dropped_commits = 0;  // of `commits`

@@ -71,6 +71,11 @@ Json run_json(const Comparison& comparison, const RunRecord& run) {
   Json json = {{"sync", run.sync},
                {"seed", run.seed},
                {"time_to_target_s", optional_json(run.time_to_target_seconds)}};
+  if (comparison.linear_bound_seconds)
+    json["linear_bound_share"] =
+        run.time_to_target_seconds
+            ? Json(*comparison.linear_bound_seconds / *run.time_to_target_seconds)
+            : Json(nullptr);
   json.update(totals_json(run));
   json["final_loss"] = run.measured() ? Json(run.final_loss) : Json(nullptr);
   json[std::string("final_") + figure.key] =
@@ -110,6 +115,7 @@ std::string results_json(const Comparison& comparison) {
                   {"configuration", comparison.config_text},
                   {"runs", std::move(runs)}};
   if (!comparison.note.empty()) results["note"] = comparison.note;
+  if (comparison.linear_bound_seconds) results["linear_bound_s"] = *comparison.linear_bound_seconds;
   if (!comparison.partial.empty()) results["partial"] = comparison.partial;
   return results.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

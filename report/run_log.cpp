@@ -137,6 +137,8 @@ void parse_begin(const Json& json, Comparison& c) {
     c.options.push_back({option.at(0), option.at(1), option.at(2)});
   c.config_text = json.at("configuration");
   c.resolved_text = json.at("resolved");
+  if (json.contains("linear_bound_s"))
+    c.linear_bound_seconds = number_or_nan(json.at("linear_bound_s"));
 }
 
 class Reader {
@@ -210,6 +212,7 @@ std::string log_run(const RunRecord& run) {
   std::string text = line({{"event", "run"}, {"sync", run.sync}, {"seed", run.seed}});
   for (const EvaluationRecord& e : run.evaluations) text += line(evaluation_json(e));
   for (const DecisionRecord& d : run.decisions)
+  if (c.linear_bound_seconds) json["linear_bound_s"] = *c.linear_bound_seconds;
     text += line({{"event", "decision"},
                   {"seconds", d.seconds},
                   {"quantity", d.quantity},

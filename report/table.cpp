@@ -36,7 +36,7 @@ std::string loss_cell(const ModelSummary& summary) {
   return diverged ? "diverged" : loss_text(summary.final_loss);
 }
 
-std::vector<Column> columns(bool has_target, bool has_dropped, bool has_loss,
+std::vector<Column> columns(bool has_target, bool has_bound, bool has_dropped, bool has_loss,
                             const Figure& figure) {
   using S = ModelSummary;
   std::vector<Column> columns{{"Model", [](const S& s) { return s.title; }}};
@@ -44,6 +44,10 @@ std::vector<Column> columns(bool has_target, bool has_dropped, bool has_loss,
     columns.push_back({"Time to target", time_cell});
     columns.push_back(
         {"Saving", [](const S& s) { return s.saving ? percent_text(*s.saving) : "-"; }});
+    if (has_bound)
+      columns.push_back({"Of bound", [](const S& s) {
+                           return s.bound_share ? percent_text(*s.bound_share) : "-";
+                         }});
   } else {
     columns.push_back({"Time", [](const S& s) { return duration_text(s.seconds); }});
   }
@@ -108,6 +112,12 @@ std::string worst_worker(const Comparison& comparison) {
   };
   return fmt::format("On their own held-out samples: worst {}, best {}.\n",
                      figures(workers.front()), figures(workers.back()));
+}
+
+std::string bound_line(const Comparison& comparison) {
+  if (!comparison.linear_bound_seconds) return {};
+  return fmt::format("Linear bound: {}, serial gradients at the whole cluster's speed.\n",
+                     duration_text(*comparison.linear_bound_seconds));
 }
 
 // What a model dropped of its typical run, and the workers of which it used nothing. Empty: it used
@@ -240,8 +250,8 @@ std::string comparison_table(const Comparison& comparison,
   std::vector<std::vector<std::string>> cells;
   const bool has_dropped =
       std::ranges::any_of(summaries, [](const ModelSummary& s) { return s.dropped_commits > 0; });
-  for (const Column& column :
-       columns(has_target, has_dropped, has_loss, figure_of(comparison.task))) {
+  for (const Column& column : columns(has_target, comparison.linear_bound_seconds.has_value(),
+                                      has_dropped, has_loss, figure_of(comparison.task))) {
     cells.push_back({column.header});
     for (const ModelSummary& summary : summaries) cells.back().push_back(column.cell(summary));
   }
@@ -249,8 +259,8 @@ std::string comparison_table(const Comparison& comparison,
   for (const ModelSummary& summary : summaries)
     dropped += dropped_line(summary, comparison.runs[summary.typical_run]);
   const std::string end = fmt::format(
-      "{}\n{}{}{}{}{}", headline(comparison, summaries), dropped, worst_worker(comparison),
-      comparison.note.empty() ? "" : comparison.note + "\n",
+      "{}\n{}{}{}{}{}{}", headline(comparison, summaries), bound_line(comparison), dropped,
+      worst_worker(comparison), comparison.note.empty() ? "" : comparison.note + "\n",
       comparison.partial.empty() ? "" : comparison.partial + "\n", warnings(comparison));
   return fmt::format("{}\n\n{}\n\n{}", wrapped(caption(comparison, summaries), width),
                      aligned(cells, width), wrapped(end, width));

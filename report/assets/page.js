@@ -35,7 +35,10 @@ function fillSummary() {
   const timeColumns = hasTarget ?
       [
         ['Time to target', (model) => timeCell(model, slowest)],
-        ['Saving', (model) => formatPercent(model.saving)]
+        ['Saving', (model) => formatPercent(model.saving)],
+        ...(known(report.linear_bound) ?
+                [['Of bound', (model) => formatPercent(model.bound_share)]] :
+                [])
       ] :
       [['Time', (model) => formatDuration(model.seconds)]];
   fillTable(
@@ -161,6 +164,8 @@ function fillText() {
   byId('origin').replaceChildren(
       ...origin.flatMap(([name, value]) => [element('dt', {}, name), element('dd', {}, value)]));
   for (const node of document.querySelectorAll('.when-target')) node.hidden = !hasTarget;
+  byId('linear-bound').hidden = !known(report.linear_bound);
+  byId('linear-bound-time').textContent = formatDuration(report.linear_bound);
 }
 
 const tunedRuns = () => report.runs.filter((run) => run.decisions.length > 0);

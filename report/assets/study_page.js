@@ -40,6 +40,9 @@ const figures = () => [
   report.target ? ['Time to target', timeText] : ['Time', (s) => formatDuration(s.length)],
   ...(report.summaries.some((s) => known(s.saving)) ? [['Saving', (s) => formatPercent(s.saving)]] :
                                                       []),
+  ...(report.summaries.some((s) => known(s.bound_share)) ?
+          [['Of bound', (s) => formatPercent(s.bound_share)]] :
+          []),
   ['Computing', (s) => formatPercent(s.compute)],
   ['Waiting', (s) => formatPercent(s.wait)],
   ['Communicating', (s) => formatPercent(s.communicate)],

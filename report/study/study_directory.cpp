@@ -39,15 +39,19 @@ Result<KeptStudy> parse_kept(const Json& json) {
   RUBATO_ASSIGN(kept.results.plan, make_plan(std::move(study), kept.cluster));
   kept.results.host = parse_host(json.at("host"));
   kept.results.command = json.at("command");
+  for (const Json& bound : json.value("linear_bounds_s", Json::array()))
+    kept.results.linear_bounds.push_back(optional_number(bound));
   kept.build = json.at("build");
   kept.any_build = json.at("any_build");
   kept.keys = json.at("keys");
   const auto& plan = kept.results.plan;
   const auto seeds = static_cast<std::size_t>(plan.study.seeds);
+  const auto& bounds = kept.results.linear_bounds;
   const bool fits =
+      (bounds.empty() || bounds.size() == plan.points.size()) &&
       kept.keys.size() == plan.variants.size() &&
       std::ranges::all_of(kept.keys, [&](const auto& k) { return k.size() == seeds; });
-  if (!fits) return fail(ErrorCode::BadInput, "its keys are not those of its study");
+  if (!fits) return fail(ErrorCode::BadInput, "its keys or bounds are not those of its study");
   return kept;
 }
 
@@ -116,18 +120,20 @@ std::vector<bool> runs_of(const StudyPart& part, std::size_t runs) {
 
 Result<void> write_kept_study(const KeptStudy& kept, const std::string& directory) {
   const Study& study = kept.results.plan.study;
-  const Json json = {{"format", kFormat},
-                     {"study_file", study.file},
-                     {"study", study.text},
-                     {"seeds", study.seeds},
-                     {"cluster_file", kept.cluster.file},
-                     {"cluster", kept.cluster.text},
-                     {"catalog", kept.cluster.catalog_text},
-                     {"command", kept.results.command},
-                     {"host", host_json(kept.results.host)},
-                     {"build", kept.build},
-                     {"any_build", kept.any_build},
-                     {"keys", kept.keys}};
+  Json json = {{"format", kFormat},
+               {"study_file", study.file},
+               {"study", study.text},
+               {"seeds", study.seeds},
+               {"cluster_file", kept.cluster.file},
+               {"cluster", kept.cluster.text},
+               {"catalog", kept.cluster.catalog_text},
+               {"command", kept.results.command},
+               {"host", host_json(kept.results.host)},
+               {"build", kept.build},
+               {"any_build", kept.any_build},
+               {"keys", kept.keys}};
+  for (const auto& bound : kept.results.linear_bounds)
+    json["linear_bounds_s"].push_back(optional_json(bound));
   return write_file(kept_path(directory),
                     json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }

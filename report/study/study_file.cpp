@@ -123,6 +123,7 @@ Result<Study> parse_study(const std::string& text, const std::string& file) {
   if (cluster.empty()) root.problem("cluster", "a study needs a cluster file");
   study.cluster = (fs::path(file).parent_path() / cluster).lexically_normal().string();
   study.seeds = static_cast<int>(root.integer("seeds", study.seeds, Limits::within(1, kSeedsMax)));
+  study.bounds = root.flag("bounds", study.bounds);
   study.run_seconds = root.optional_number("run_seconds", Limits::seconds());
   study.settings = root.settings("set");
   std::optional<std::string> problem;

@@ -45,6 +45,7 @@ struct Study {
   int seeds = 5;                  // the cluster's seed and the ones after it
   std::vector<Setting> settings;  // hold everywhere
   std::vector<Axis> axes;         // the grid is their product; the last one moves fastest
+  bool bounds = false;            // the linear bound of every point is wanted
   std::size_t x = 0;              // the axis along the charts; meaningless without axes
   std::vector<Contender> contenders;
   // About how many seconds of one core a run takes: how long the study will take follows from it.

@@ -74,6 +74,7 @@ Json summary_json(const StudyResults& results, const VariantSummary& s) {
                {"diverged", s.diverged},
                {"time_to_target_s", spread_json(s.time)},
                {"saving", s.saving ? Json(*s.saving) : Json(nullptr)},
+               {"linear_bound_share", optional_json(s.bound_share)},
                {"seconds", spread_json(s.length)},
                {"steps", spread_json(s.steps)},
                {"commits", spread_json(s.commits)},
@@ -126,7 +127,7 @@ std::string range_cell(const VariantSummary& s) {
   return fmt::format("{} to {}", duration_text(s.time.min), end);
 }
 
-std::vector<Column> columns(const Study& study, bool has_target, bool measured) {
+std::vector<Column> columns(const Study& study, bool has_target, bool has_bound, bool measured) {
   using S = VariantSummary;
   std::vector<Column> all{
       {"Contender", [&](const S& s) { return study.contenders[s.contender].name; }}};
@@ -141,6 +142,10 @@ std::vector<Column> columns(const Study& study, bool has_target, bool measured) 
     if (baseline(study))
       all.push_back(
           {"Saving", [](const S& s) { return s.saving ? percent_text(*s.saving) : "-"; }});
+    if (has_bound)
+      all.push_back({"Of bound", [](const S& s) {
+                       return s.bound_share ? percent_text(*s.bound_share) : "-";
+                     }});
   } else {
     all.push_back({"Time", [](const S& s) { return duration_text(s.length.median); }});
   }
@@ -249,13 +254,17 @@ std::string study_table(const StudyResults& results, const std::vector<VariantSu
         std::ranges::any_of(rows, [](const VariantSummary& s) { return !s.curve.empty(); });
     const std::string target = target_text(variant.config);
     const std::string grid = point_text(plan.study, plan.points[point]);
-    const std::string caption = fmt::format(
+    std::string caption = fmt::format(
         "{}: {}, H {:.2f}{}{}, {}", grid.empty() ? plan.study.name : grid,
         counted(static_cast<std::uint64_t>(std::llround(rows.front().workers)), "worker"),
         rows.front().heterogeneity, target.empty() ? "" : ", target ", target,
         counted(rows.front().runs, "seed"));
-    text += fmt::format("{}{}\n\n{}\n", text.empty() ? "" : "\n", wrapped(caption, width),
-                        table_of(columns(plan.study, !target.empty(), measured), rows, width));
+    const bool bound = !results.linear_bounds.empty() && results.linear_bounds[point];
+    if (bound)
+      caption += fmt::format(", linear bound {}", duration_text(*results.linear_bounds[point]));
+    text +=
+        fmt::format("{}{}\n\n{}\n", text.empty() ? "" : "\n", wrapped(caption, width),
+                    table_of(columns(plan.study, !target.empty(), bound, measured), rows, width));
   }
   return text;
 }

@@ -52,6 +52,7 @@ Json page_summary(const StudyPlan& plan, const VariantSummary& s) {
           {"target_loss", chart_number(first_variant(plan, s.point).config.stop.target_loss)},
           {"time", page_spread(s.time)},
           {"saving", chart_number(s.saving)},
+          {"bound_share", chart_number(s.bound_share)},
           {"length", chart_number(s.length.median)},
           {"steps", page_spread(s.steps)},
           {"commits", page_spread(s.commits)},

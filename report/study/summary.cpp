@@ -129,6 +129,12 @@ std::vector<VariantSummary> summarize(const StudyResults& results) {
     summaries.push_back(best_of(trials, searched));
     trials.clear();
   }
+  for (VariantSummary& summary : summaries) {
+    if (results.linear_bounds.empty()) break;
+    const auto& bound = results.linear_bounds[summary.point];
+    if (bound && std::isfinite(summary.time.median) && summary.time.median > 0)
+      summary.bound_share = *bound / summary.time.median;
+  }
   const auto base = baseline(plan.study);
   if (!base) return summaries;
   for (VariantSummary& summary : summaries) {

@@ -31,6 +31,8 @@ struct StudyResults {
   StudyPlan plan;
   // By variant, then by seed; empty where a run is not finished.
   std::vector<std::vector<std::optional<CellResult>>> cells;
+  // Seconds of the linear bound, by point; empty where it is unknown, or for all: none is wanted.
+  std::vector<std::optional<double>> linear_bounds = {};
   HostInfo host;
   std::string command;
 };
@@ -55,9 +57,10 @@ struct VariantSummary {
   std::size_t runs = 0;  // finished
   std::size_t reached = 0;
   std::size_t diverged = 0;
-  Spread time;                   // to target
-  std::optional<double> saving;  // (t_bsp - t) / t_bsp of the medians at this point
-  Spread length;                 // of the run
+  Spread time;                        // to target
+  std::optional<double> saving;       // (t_bsp - t) / t_bsp of the medians at this point
+  std::optional<double> bound_share;  // linear bound / median t, where both exist
+  Spread length;                      // of the run
   Spread steps;
   Spread commits;
   Spread bytes;             // both directions

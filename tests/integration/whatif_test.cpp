@@ -142,6 +142,45 @@ TEST_CASE("bounds: three bounds, and each model's share of the linear one") {
   CHECK(contains(output_of(place, {"bounds", "endless.toml"}, 2), "has no target"));
 }
 
+TEST_CASE("compare --bounds and a study with bounds say what bounds says") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{}.text());
+  place.write("h.toml",
+              "cluster = \"quick.toml\"\nseeds = 1\nbounds = true\n[grid]\nheterogeneity = [1, 2]\n"
+              "stop.target_loss = [0.3, 1e-9]\n[set]\nstop.max_seconds = 5\n"
+              "[[contenders]]\nsync = \"bsp\"\n");
+  const Json bounds = Json::parse(output_of(
+      place, {"bounds", "quick.toml", "--sync", "bsp", "--seeds", "1", "--json", "--quiet"}));
+  const double linear = bounds.at("linear_s");
+  const std::string table = output_of(
+      place, {"compare", "quick.toml", "--sync", "bsp", "--bounds", "--quiet", "--out", "run"});
+  CHECK(contains(table, "Of bound"));
+  CHECK(contains(table, "Linear bound: "));
+  const Json run = Json::parse(read_text(place.path("run/results.json")));
+  CHECK(run.at("linear_bound_s") == linear);
+  CHECK(run.at("runs").at(0).at("linear_bound_share") ==
+        bounds.at("models").at(0).at("linear_share"));
+  output_of(place, {"study", "h.toml", "--quiet"});
+  const std::string results = read_text(place.path("out/h/results.json"));
+  const Json summaries = Json::parse(results).at("summaries");
+  REQUIRE(summaries.size() == 4);
+  for (const Json& summary : summaries) {
+    CAPTURE(summary.dump());
+    if (summary.at("point").at("stop.target_loss") == 0.3)
+      CHECK(summary.at("linear_bound_share").get<double>() > 0.01);
+    else
+      CHECK(summary.at("linear_bound_share").is_null());
+  }
+  CHECK(contains(output_of(place, {"report", "out/h"}), "linear bound"));
+  CHECK(read_text(place.path("out/h/results.json")) == results);
+  // A second call knows the bounds.
+  Process again(place, {"study", "h.toml"});
+  CHECK(again.wait_for_end() == 0);
+  CHECK(count(again.err(), "serial") == 0);
+  place.write("endless.toml", QuickCluster{.stop = kEndless}.text());
+  CHECK(contains(output_of(place, {"compare", "endless.toml", "--bounds"}, 2), "has no target"));
+}
+
 // Rennala makes synchronous gradients at one point, which T_opt bounds.
 TEST_CASE("bounds: Rennala's best S of all tried does not beat T_opt by more than 5 %") {
   const Workplace place;

@@ -101,6 +101,15 @@ TEST_CASE("summaries: a run that never arrived is infinitely slow") {
   CHECK(two_lost[0].reached == 1);
 }
 
+TEST_CASE("summaries: the share of the linear bound is that of the median time") {
+  auto c = comparison({run("bsp", 1, 50), run("bsp", 2, 80), run("bsp", 3, 100), run("asp", 1, 0)});
+  CHECK_FALSE(summarize(c)[0].bound_share.has_value());
+  c.linear_bound_seconds = 20;
+  const auto summaries = summarize(c);
+  CHECK(summaries[0].bound_share == doctest::Approx(0.25));
+  CHECK_FALSE(summaries[1].bound_share.has_value());
+}
+
 TEST_CASE("summaries: shares are means and still add up to one") {
   auto a = run("bsp", 1, 50), b = run("bsp", 2, 60);
   a.compute_share = 0.5, a.wait_share = 0.4, a.communicate_share = 0.1;

@@ -25,6 +25,7 @@ Comparison unusual() {
   Comparison c = sample_comparison({.models = {"bsp", "adsp"}, .seeds = 2});
   c.task = rubato::Task::Regression;
   c.target_accuracy = 0.1 + 0.2;
+  c.linear_bound_seconds = 0.1 + 0.7;
   c.virtual_time = false;
   c.note = "links are not shaped";
   c.planned_runs = 6;

@@ -108,6 +108,17 @@ TEST_CASE("spread: quartiles by interpolation, infinity as a value") {
   CHECK(std::isinf(spread({1, 2, kNever, kNever}).median));
 }
 
+TEST_CASE("summary: each point has a linear bound of its own, or none") {
+  StudyResults results = sample();
+  for (const auto& summary : summarize(results)) CHECK_FALSE(summary.bound_share);
+  results.linear_bounds.assign(results.plan.points.size(), std::nullopt);
+  results.linear_bounds[0] = 10;
+  const auto summaries = summarize(results);
+  CHECK(*summaries[0].bound_share == doctest::Approx(0.2));
+  CHECK(*summaries[1].bound_share == doctest::Approx(0.5));
+  CHECK_FALSE(summaries[2].bound_share);
+}
+
 TEST_CASE("summary: medians, spread, savings and what never arrived") {
   const auto summaries = summarize(sample());
   REQUIRE(summaries.size() == 5);  // nothing of the sixth has finished

@@ -139,6 +139,16 @@ TEST_CASE("table: at 80, 60 and 40 columns no line is longer, and every figure i
   }
 }
 
+TEST_CASE("table: the share of the linear bound, where the bound is known") {
+  Comparison c = sample_comparison();
+  CHECK(table_of(c).find("bound") == std::string::npos);
+  c.linear_bound_seconds = 60;
+  const std::string table = table_of(c);
+  CHECK(table.find("Of bound") != table.npos);
+  CHECK(table.find("Linear bound: 60.0 s, serial gradients") != table.npos);
+  CHECK(table.find(rubato::percent_text(60 / *summarize(c)[0].time_to_target)) != table.npos);
+}
+
 TEST_CASE("table: seeds that missed the target are told, most of them as a miss") {
   auto comparison = sample_comparison();
   comparison.runs[3].time_to_target_seconds.reset();  // ASP, seed 1
