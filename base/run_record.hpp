@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/path_part.hpp"
 #include "base/task.hpp"
 
 namespace rubato {
@@ -110,6 +111,8 @@ struct RunRecord {
   std::vector<EvaluationRecord> evaluations;
   std::vector<DecisionRecord> decisions;
   std::vector<CommitCountRecord> commit_counts;  // kCommitCountsMax at most, evenly thinned
+  // What progress waited for, largest share first. Empty: unknown, as of a real run.
+  std::vector<PathPart> path;
   std::vector<Finding> findings;  // of report/findings.hpp, once the run has ended; worst first
 
   // False where nobody evaluated the model: a run of which only the timing counts, or one that

@@ -297,6 +297,11 @@ void Trace::note_failure() {
   if (failure_ == 0) failure_ = errno;
 }
 
+void Trace::flush() {
+  const std::lock_guard lock(mutex_);
+  drain(true);
+}
+
 void Trace::free_lanes() {
   const std::lock_guard lock(mutex_);
   drain(true);

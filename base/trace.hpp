@@ -129,6 +129,8 @@ class Trace {
   // memory and threads stay where they are (bench/profile_overhead.cpp). Any thread.
   void record(bool on) { records_.store(on, std::memory_order_relaxed); }
 
+  // Writes what was recorded so far. Requires: the caller is the only thread that records.
+  void flush();
   // Writes what was recorded and frees every lane, for a run that is over while others follow.
   // Requires: nobody records into a lane of before any more.
   void free_lanes();

@@ -87,6 +87,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
       run.seed = seed;
       run.threads = threads;
       run.trace = trace.get();
+      run.path = true;
       run.progress = [&](const emulation::VirtualProgress& at) {
         if (progress)
           progress->update({.seconds = at.seconds,
@@ -176,8 +177,8 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   std::vector<std::string> models = options.sync;
   if (models.empty()) models = sync::compared_models();
   RUBATO_TRY(cluster::require_step_times(config));
-  for (const auto& model : models) RUBATO_TRY(cluster::check_sync(config, model));
   if (options.bounds) RUBATO_TRY(require_bounds(config));
+  for (const auto& model : models) RUBATO_TRY(cluster::check_sync(config, model));
   if (options.save) RUBATO_TRY(cluster::require_trainable(config));
   RUBATO_TRY(nodes::use_loop(config, options.module, options.loop));
   if (config.own_model()) RUBATO_TRY(nodes::loop_words(config));
@@ -187,7 +188,6 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   report::Comparison comparison =
       report::start_comparison(config, models, options.command, !options.real);
   comparison.planned_runs = models.size() * static_cast<std::size_t>(options.seeds);
-  RUBATO_TRY(report::begin_log(comparison, out));
   if (options.bounds) {
     RunData data;
     RUBATO_ASSIGN(
@@ -196,6 +196,7 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
             config, {.seeds = options.seeds, .threads = options.threads, .quiet = options.quiet},
             data, stop));
   }
+  RUBATO_TRY(report::begin_log(comparison, out));
   RUBATO_ASSIGN(const auto page, report::open_live_page(options.http, comparison, models.front(),
                                                         config.seed, report::link_texts(config)));
   auto done = options.real

@@ -36,11 +36,12 @@ Result<whatif::Replayed> replay_one(const MeasuredRun& run, const ReplayRun& opt
   std::vector<Variant> variants{as_long(base, run.record.seconds)};
   const bool reached = run.record.time_to_target_seconds.has_value();
   if (reached) variants.push_back(base.variant);
-  RUBATO_ASSIGN(
-      const auto records,
-      run_variants(variants,
-                   {.seeds = options.seeds, .threads = options.threads, .quiet = options.quiet},
-                   data, stop));
+  RUBATO_ASSIGN(const auto records, run_variants(variants,
+                                                 {.seeds = options.seeds,
+                                                  .threads = options.threads,
+                                                  .quiet = options.quiet,
+                                                  .path = true},
+                                                 data, stop));
   return whatif::replayed(run.record, records[0], reached ? records[1] : std::vector<RunRecord>());
 }
 
@@ -51,6 +52,7 @@ void print_replayed(const whatif::Replayed& all) {
              whatif::replayed_table(all, width));
   if (all.time) fmt::print("{}\n", whatif::time_text(all));
   fmt::print("{}\n", wrapped(whatif::worst_text(all), width));
+  if (!all.path.empty()) fmt::print("{}\n", wrapped(whatif::path_line(all), width));
 }
 
 Result<void> replay_checked(const ReplayRun& options, const std::stop_token& stop) {

@@ -28,7 +28,7 @@ struct Computed {
 };
 
 Result<Computed> run_variant(const Variant& variant, std::uint64_t seed, const LoadedData& data,
-                             const std::stop_token& stop) {
+                             bool path, const std::stop_token& stop) {
   const Instant begin = steady_now();
   Computed computed;
   scheduler::RunSampler sampler;
@@ -36,6 +36,7 @@ Result<Computed> run_variant(const Variant& variant, std::uint64_t seed, const L
   options.sync = variant.sync;
   options.seed = seed;
   options.loops = data.loops;
+  options.path = path;
   options.stop = stop;
   options.watch = [&](const scheduler::Scheduler& scheduler, Instant now) {
     if (!scheduler.started()) return;
@@ -89,7 +90,7 @@ Result<std::vector<std::vector<RunRecord>>> run_variants(const std::vector<Varia
       [&](std::size_t job, const std::stop_token& token) {
         const Variant& variant = variants[variant_of(job)];
         return run_variant(variant, variant.config.seed + seed_of(job), *loaded[variant_of(job)],
-                           token);
+                           options.path, token);
       },
       [&](std::size_t job, Computed done) -> Result<void> {
         const Variant& variant = variants[variant_of(job)];

@@ -30,6 +30,7 @@ struct VariantOptions {
   int seeds = 1;
   int threads = 0;     // runs at a time; 0: one a core
   bool quiet = false;  // no progress
+  bool path = false;   // fills RunRecord::path
   // Called with what the workers of a run did over time, by variant, then by seed from 0. May be
   // empty.
   std::function<void(std::size_t, std::size_t, std::vector<scheduler::RunSample>)> on_samples = {};

@@ -112,7 +112,7 @@ std::span<const FairNetwork::Completed> FairNetwork::advance(Instant now) {
   while (!by_end_.empty() && flows_[by_end_.front()].ends <= now) {
     const FlowId id = by_end_.front();
     Flow& flow = flows_[id];
-    completed_.push_back({flow.from, flow.to, flow.queue.front().tag});
+    completed_.push_back({flow.from, flow.to, flow.queue.front().tag, flow.narrow_down});
     flow.queue.pop_front();
     if (flow.queue.empty()) {
       end(id);
@@ -194,10 +194,11 @@ void FairNetwork::share(std::span<const LinkId> changed) {
       link.full = link.open > 0 && link.free / link.open <= fair;
     }
     std::erase_if(found_, [&](FlowId id) {
-      const Flow& flow = flows_[id];
+      Flow& flow = flows_[id];
       const LinkId ends[2] = {2 * flow.from, 2 * flow.to + 1};
       const auto full = [&](LinkId link) { return limited(link) && links_[link].full; };
       if (!full(ends[0]) && !full(ends[1])) return false;
+      flow.narrow_down = !full(ends[0]);
       for (const LinkId link : ends) {
         if (!limited(link)) continue;
         links_[link].free = std::max(0.0, links_[link].free - fair);

@@ -47,6 +47,7 @@ class FairNetwork {
     Node from;
     Node to;
     std::uint64_t tag;
+    bool narrow_down = false;  // the link down to `to` set its last rate, not that up from `from`
   };
   // Moves all transfers on to `now`. Returns: those that ended, in the order of their pairs of
   // nodes. Lifetime: of the result, until the next call.
@@ -66,6 +67,7 @@ class FairNetwork {
     };
     std::deque<Transfer> queue;  // the front one is under way
     bool held = false;           // its way is cut; then it is in no list
+    bool narrow_down = false;    // which of its two links sets its rate
     double rate = 0;             // bytes per second
     double remaining = 0;        // bytes of the front one, at `updated`
     Instant updated;

@@ -14,6 +14,7 @@
 #include "cluster/class_weights.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/node_core.hpp"
+#include "emulation/critical_path.hpp"
 #include "emulation/process_training.hpp"
 #include "emulation/replica_training.hpp"
 #include "emulation/virtual_event.hpp"
@@ -45,6 +46,7 @@ class VirtualCluster {
       : config_(config),
         data_(data),
         options_(options),
+        path_(options.path ? std::optional<CriticalPath>(std::in_place) : std::nullopt),
         network_(options.seed, config.timing_only() ? proto::PayloadChecksum::Skip
                                                     : proto::PayloadChecksum::Verify) {}
 
@@ -149,6 +151,18 @@ class VirtualCluster {
     const auto started = scheduler().started();
     return started ? (now_ - *started).seconds() : 0;
   }
+  // --- the critical path ---
+  // What is done now is done because this activity has ended: it began when `cause` had ended.
+  void ended(CriticalPath::Cause cause, PathPart::What what, Node node) {
+    if (path_) path_->current = path_->add(cause, now_, what, node);
+  }
+  // The same of a message, which took its time on a link, by latency and in the hands of its
+  // reader.
+  void ended(const VirtualNetwork::InFlight& message);
+  CriticalPath::Cause cause() const { return path_ ? path_->current : 0; }
+  void add_path(RunRecord& record) const;
+  std::string name_of(Node place) const;
+
   void save_measured();
   Result<void> save_last();
   Result<RunRecord> settle();
@@ -169,11 +183,11 @@ class VirtualCluster {
   bool clock_begun_ = false;  // training has started
 
   Instant now_;
+  std::optional<CriticalPath> path_;  // where it is wanted
   EventQueue events_;
   std::map<Node, std::vector<Event>> frozen_;  // nodes that do nothing, and what they have to do
   VirtualNetwork network_;
-  std::optional<Instant> network_event_;        // the earliest one scheduled
-  std::vector<std::optional<Instant>> wakeup_;  // by node: the earliest event scheduled
+  std::optional<Instant> network_event_;  // the earliest one scheduled
 
   VirtualScheduler scheduler_;
   VirtualEvaluator evaluator_;
@@ -273,7 +287,6 @@ Result<void> VirtualCluster::build() {
     workers_.emplace_back(absent ? nullptr : make_worker(i), make_step_times(plan_, i),
                           trace_process(options_.trace, title));
   }
-  wakeup_.resize(network_.node_count());
   return {};
 }
 
@@ -309,6 +322,7 @@ void VirtualCluster::look_ahead() const {
 }
 
 void VirtualCluster::serve(const Event& event) {
+  if (path_) path_->current = 0;
   if (!frozen_.empty() && event.kind != Event::Kind::Network && event.kind != Event::Kind::Churn &&
       event.kind != Event::Kind::Thaw && event.kind != Event::Kind::Mend &&
       event.kind != Event::Kind::Link) {
@@ -469,6 +483,7 @@ std::unique_ptr<server::ServerCore> VirtualCluster::make_server(std::uint32_t in
 }
 
 Result<void> VirtualCluster::join(Node place) {
+  ended(0, PathPart::What::Absent, place);
   if (is_worker(place)) {
     const auto index = place - first_worker();
     if (training_) RUBATO_TRY(training_->restart(index));
@@ -486,6 +501,7 @@ Result<void> VirtualCluster::join(Node place) {
 }
 
 Result<void> VirtualCluster::leave(Node place, const std::string& why) {
+  ended(worker_at(place).step_cause, PathPart::What::Compute, place);
   worker_at(place).core->on_interrupt(now_, why);
   pump(place, worker_at(place));
   return end_life(place, false);
@@ -493,7 +509,7 @@ Result<void> VirtualCluster::leave(Node place, const std::string& why) {
 
 Result<void> VirtualCluster::end_life(Node place, bool crashed) {
   network_.end_life(place, crashed);
-  wakeup_[place].reset();
+  visit(place, [](auto& node) { node.wakeup.reset(); });
   if (is_worker(place)) {
     VirtualWorker& worker = worker_at(place);
     const bool computing = worker.stepping && !worker.arriving;
@@ -523,7 +539,11 @@ Result<void> VirtualCluster::end_life(Node place, bool crashed) {
 void VirtualCluster::thaw(Node place) {
   const auto held = std::move(frozen_.extract(place).mapped());
   const auto look_at_clock = [&] {
-    wakeup_[place] = now_;
+    visit(place, [&](auto& node) {
+      ended(node.wakeup_cause, PathPart::What::Absent, place);
+      node.wakeup = now_;
+      node.wakeup_cause = cause();
+    });
     on_wakeup(place);
   };
   bool looked = false;
@@ -547,6 +567,7 @@ Result<RunRecord> VirtualCluster::settle() {
     if (server.core) add_refused(server.core->stats(), refused);
   while (const auto line = scheduler_.poll_line()) log(*line);
   RunRecord record = scheduler().record();
+  add_path(record);
   record.refused = refused;
   record.refused_commits = std::accumulate(refused.begin(), refused.end(), std::uint64_t{0});
   RUBATO_TRY(save_last());
@@ -623,7 +644,10 @@ void VirtualCluster::deliver(std::uint64_t tag) {
   if (dropped(tag)) return;
   const proto::PeerId from = peer_of(network_.at(tag).from, network_.at(tag).from_life);
   const Node to = network_.at(tag).to;
+  ended(network_.at(tag));
   const proto::Message message = network_.take(tag);
+  if (is_worker(to) && std::holds_alternative<proto::Parameters>(message.body))
+    worker_at(to).reply_cause = cause();
   if (options_.log)
     log(fmt::format("{} -> node {} {}", to_string(message.sender), to, describe(message.body)));
   visit(to, [&](auto& node) {
@@ -664,10 +688,11 @@ void VirtualCluster::start(Node place) {
 }
 
 void VirtualCluster::on_wakeup(Node place) {
-  if (wakeup_[place] != now_) return;  // an earlier one has taken its place
-  wakeup_[place].reset();
   visit(place, [&](auto& node) {
+    if (node.wakeup != now_) return;  // an earlier one has taken its place
+    node.wakeup.reset();
     if (!node.core) return;
+    ended(node.wakeup_cause, PathPart::What::Timer, place);
     const auto due = node.core->poll_wakeup();
     if (due && *due <= now_) node.core->on_wakeup(now_);
     pump(place, node);
@@ -684,15 +709,16 @@ void VirtualCluster::pump(Node place, N& node) {
     if (const auto* welcome = std::get_if<proto::Welcome>(&out->message.body);
         welcome && welcome->you.role == proto::Role::Server)
       shard_places_[welcome->you.index] = to;
-    const auto bytes = network_.send(now_, place, to, out->message);
+    const auto bytes = network_.send(now_, place, to, out->message, cause());
     cluster::count_bytes(*node.core, bytes, 0);
     schedule_network();
   }
   if (!failure_) failure_ = node.core->failure();
   const auto next = node.core->poll_wakeup();
-  if (next && (!wakeup_[place] || *next < *wakeup_[place])) {
-    wakeup_[place] = std::max(*next, now_);
-    schedule(*wakeup_[place], Event::Kind::Wakeup, place);
+  if (next && (!node.wakeup || *next < *node.wakeup)) {
+    node.wakeup = std::max(*next, now_);
+    node.wakeup_cause = cause();
+    schedule(*node.wakeup, Event::Kind::Wakeup, place);
   }
 }
 
@@ -735,6 +761,7 @@ void VirtualCluster::begin_step(Node place, VirtualWorker& worker) {
   if (training_)
     training_->begin_step(place - first_worker(), worker.plan,
                           {.began = seconds_now(), .takes = worker.step_takes.seconds()});
+  worker.step_cause = cause();
   schedule(now_ + worker.step_takes, Event::Kind::StepEnd, place, network_.life(place));
 }
 
@@ -748,11 +775,13 @@ void VirtualCluster::await_parameters(Node place, VirtualWorker& worker) {
     training_->begin_step(place - first_worker(), worker.plan,
                           {.began = seconds_now(), .takes = (*end - now_).seconds()});
   }
+  worker.step_cause = cause();
   schedule(*end, Event::Kind::StepEnd, place, network_.life(place));
 }
 
 void VirtualCluster::end_step(Node place) {
   VirtualWorker& worker = worker_at(place);
+  ended(worker.step_cause, PathPart::What::Compute, place);
   train::BatchResult result{.loss_sum = std::numeric_limits<double>::quiet_NaN(),
                             .samples = static_cast<int>(worker.plan.batch)};
   if (training_) {
@@ -774,6 +803,7 @@ void VirtualCluster::drive(Node place, VirtualEvaluator& evaluator) {
   if (evaluator.evaluating || evaluator.core->next_action() != EvaluatorCore::Action::Evaluate)
     return;
   evaluator.evaluating = true;
+  evaluator.cause = cause();
   training_->begin_evaluation(evaluator.core->parameters());
   const Duration half_interval = Duration::from_seconds(config_.evaluation.interval_seconds / 2);
   schedule(now_ + std::min(kEvaluationTime, half_interval), Event::Kind::Evaluated, place,
@@ -781,6 +811,7 @@ void VirtualCluster::drive(Node place, VirtualEvaluator& evaluator) {
 }
 
 void VirtualCluster::end_evaluation() {
+  ended(evaluator_.cause, PathPart::What::Compute, kEvaluator);
   const auto result = training_->end_evaluation();
   if (!result) {
     failure_ = result.error();
@@ -791,6 +822,47 @@ void VirtualCluster::end_evaluation() {
   if (saver_) unsaved_.emplace(Measured{{measured.begin(), measured.end()}, *result});
   evaluator_.core->on_evaluated(now_, result->loss, result->accuracy, result->classes);
   pump(kEvaluator, evaluator_);
+}
+
+void VirtualCluster::ended(const VirtualNetwork::InFlight& message) {
+  if (!path_) return;
+  using What = PathPart::What;
+  const Node narrow = message.narrow_down ? message.to : message.from;
+  const auto way = message.narrow_down ? What::Down : What::Up;
+  const auto passed = path_->add(message.cause, message.passed, way, narrow);
+  // Workers have the larger numbers, and one message has only one of them as an end.
+  const Node far = network_.mean_latency(message.from) == network_.mean_latency(message.to)
+                       ? std::max(message.from, message.to)
+                   : network_.mean_latency(message.from) > network_.mean_latency(message.to)
+                       ? message.from
+                       : message.to;
+  const auto arrived = path_->add(passed, message.arrives, What::Latency, far);
+  path_->current = path_->add(arrived, now_, What::Apply, message.to);
+}
+
+std::string VirtualCluster::name_of(Node place) const {
+  if (place >= first_worker()) return plan_.workers[place - first_worker()].name;
+  if (place >= kFirstServer) return fmt::format("server-{}", place - kFirstServer);
+  return place == kScheduler ? "scheduler" : "evaluator";
+}
+
+// The path of each worker, weighed by its steps. That of the most steps is drawn.
+void VirtualCluster::add_path(RunRecord& record) const {
+  if (!path_ || !scheduler().started()) return;
+  std::vector<CriticalPath::End> ends;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    ends.push_back({workers_[i].reply_cause, 0});
+    for (const WorkerRecord& worker : record.workers)
+      if (worker.id == plan_.workers[i].name)
+        ends.back().weight += static_cast<double>(worker.steps);
+  }
+  const auto name = [this](Node place) { return name_of(place); };
+  const Instant started = *scheduler().started();
+  record.path = path_->shares(ends, started, name);
+  if (!options_.trace || ends.empty()) return;
+  const auto most = std::ranges::max_element(ends, {}, &CriticalPath::End::weight);
+  path_->draw(most->cause, started, name, *options_.trace,
+              fmt::format("{} seed {}: critical path", options_.sync, options_.seed));
 }
 
 template <class T>

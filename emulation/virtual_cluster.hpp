@@ -50,6 +50,8 @@ struct VirtualOptions {
   std::string curves = {};
   // Makes what saves the trained model, once the plan is known. May be empty.
   std::function<std::unique_ptr<cluster::ModelSaver>(const cluster::ClusterPlan&)> saver;
+  // Fills RunRecord::path, and draws the path into `trace`. Memory: 50 MB at most.
+  bool path = false;
   // Ends the run with its next event at the latest.
   std::stop_token stop;
 };

@@ -21,7 +21,8 @@ VirtualNetwork::Node VirtualNetwork::add_node(const cluster::LinkModel& link) {
   return node;
 }
 
-std::uint64_t VirtualNetwork::send(Instant now, Node from, Node to, const proto::Message& message) {
+std::uint64_t VirtualNetwork::send(Instant now, Node from, Node to, const proto::Message& message,
+                                   std::uint64_t cause) {
   proto::Encoded frames = proto::encode(message, checksum_);
   const std::uint64_t bytes = frames.wire_bytes();
   if (free_tags_.empty()) {
@@ -30,7 +31,8 @@ std::uint64_t VirtualNetwork::send(Instant now, Node from, Node to, const proto:
   }
   const Tag tag = free_tags_.back();
   free_tags_.pop_back();
-  in_flight_[tag] = {from, to, bytes, std::move(frames), lives_[from].number, lives_[to].number};
+  in_flight_[tag] = {from, to, bytes, std::move(frames), lives_[from].number, lives_[to].number,
+                     cause};
   transfers_.send(now, from, to, bytes, tag);
   return bytes;
 }
@@ -51,13 +53,17 @@ std::span<const VirtualNetwork::Arrival> VirtualNetwork::advance(Instant now) {
   arrivals_.clear();
   for (const auto& done : transfers_.advance(now)) {
     Instant at = now + latency(done.from) + latency(done.to);
+    InFlight& message = in_flight_[done.tag];
     if (latencies_[done.from].varies || latencies_[done.to].varies) {
-      const std::uint64_t bytes = in_flight_[done.tag].wire_bytes;
+      const std::uint64_t bytes = message.wire_bytes;
       at = at + resent(done.from, links_[done.from].up_bytes_per_second, bytes) +
            resent(done.to, links_[done.to].down_bytes_per_second, bytes);
       Instant& last = last_arrival_[(std::uint64_t{done.from} << 32) | done.to];
       at = last = std::max(last, at);
     }
+    message.passed = now;
+    message.arrives = at;
+    message.narrow_down = done.narrow_down;
     arrivals_.push_back({at, done.to, done.tag});
   }
   return arrivals_;

@@ -45,8 +45,9 @@ class VirtualNetwork {
 
   std::uint32_t life(Node node) const { return lives_[node].number; }
 
-  // Returns: the bytes it costs on the wire.
-  std::uint64_t send(Instant now, Node from, Node to, const proto::Message& message);
+  // `cause`: for InFlight. Returns: the bytes it costs on the wire.
+  std::uint64_t send(Instant now, Node from, Node to, const proto::Message& message,
+                     std::uint64_t cause = 0);
 
   // When advance() next has something to do.
   std::optional<Instant> poll_wakeup() const { return transfers_.next_completion(); }
@@ -67,6 +68,11 @@ class VirtualNetwork {
     proto::Encoded frames;
     std::uint32_t from_life = 0;
     std::uint32_t to_life = 0;
+    std::uint64_t cause = 0;  // the activity that sent it (CriticalPath)
+    // Once its last byte has passed the links:
+    Instant passed = {};
+    Instant arrives = {};      // then the latency of both ends is over
+    bool narrow_down = false;  // the link of `to` was the narrow one, not that of `from`
   };
   const InFlight& at(Tag tag) const { return in_flight_[tag]; }
   // Whether a life that has ended since takes the message with it.
@@ -77,6 +83,8 @@ class VirtualNetwork {
   }
   // The network forgets a lost message.
   void drop(Tag tag);
+  // Mean latency of the node's link.
+  Duration mean_latency(Node node) const { return latencies_[node].mean; }
   // The message, which the network then forgets.
   proto::Message take(Tag tag);
 

@@ -11,6 +11,7 @@
 
 #include "base/time.hpp"
 #include "cluster/node_core.hpp"
+#include "emulation/critical_path.hpp"
 #include "scheduler/durable_scheduler.hpp"
 #include "server/server_core.hpp"
 #include "worker/evaluator_core.hpp"
@@ -20,7 +21,9 @@ namespace rubato::emulation {
 // A kind hides what it does otherwise.
 template <cluster::NodeCore Core>
 struct VirtualNode {
-  std::unique_ptr<Core> core;  // null: the run has no such node, or it is dead
+  std::unique_ptr<Core> core;            // null: the run has no such node, or it is dead
+  std::optional<Instant> wakeup = {};    // the earliest one scheduled
+  CriticalPath::Cause wakeup_cause = 0;  // the activity that asked for it
 
   // Returns: when a message that arrives now has been read.
   Instant read(Instant now, std::size_t /*payload_bytes*/) { return now; }
@@ -56,6 +59,7 @@ struct VirtualServer : VirtualNode<server::ServerCore> {
 
 struct VirtualEvaluator : VirtualNode<worker::EvaluatorCore> {
   bool evaluating = false;
+  CriticalPath::Cause cause = 0;  // the activity that let it begin to evaluate
 };
 
 }  // namespace rubato::emulation

@@ -22,9 +22,11 @@ struct VirtualWorker : VirtualNode<worker::WorkerCore> {
   bool ended = false;     // its own loop has
   bool arriving = false;  // stepping, and some parameters are still under way
   Instant step_began = {};
-  Duration step_takes = {};           // without waits for parameters
-  train::StepPlan plan = {};          // of that step, its batch never 0
-  worker::ForwardClock forward = {};  // of that step, if it began early
+  Duration step_takes = {};             // without waits for parameters
+  CriticalPath::Cause step_cause = 0;   // it let the step begin
+  CriticalPath::Cause reply_cause = 0;  // the arrival of the last chunk of parameters
+  train::StepPlan plan = {};            // of that step, its batch never 0
+  worker::ForwardClock forward = {};    // of that step, if it began early
   TraceProcess trace;
   worker::WorkerTimeline timeline;
 

@@ -86,6 +86,10 @@ ModelSummary summarize_model(const Comparison& comparison, std::vector<std::size
   summary.compute_share = mean_of(&RunRecord::compute_share);
   summary.wait_share = mean_of(&RunRecord::wait_share);
   summary.communicate_share = mean_of(&RunRecord::communicate_share);
+  std::vector<const std::vector<PathPart>*> paths;
+  for (const std::size_t i : indices)
+    if (!runs[i].path.empty()) paths.push_back(&runs[i].path);
+  summary.path = mean_path(paths);
   summary.runs = std::move(indices);
   return summary;
 }

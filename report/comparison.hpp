@@ -73,7 +73,8 @@ struct ModelSummary {
   double final_loss = 0;  // as final_figures() has it; NaN counts as infinite
   double final_accuracy = 0;  // infinite where nothing was held out
   double heterogeneity = 0;
-  double compute_share = 0;  // means, so that the three still add up to 1
+  std::vector<PathPart> path;  // what progress waited for, means; empty: unknown
+  double compute_share = 0;    // means, so that the three still add up to 1
   double wait_share = 0;
   double communicate_share = 0;
 };

@@ -37,6 +37,13 @@ void add_targets(Json& json, const std::string& prefix, const ClassTargets& targ
     if (const auto& target = targets.*figure.target) json[prefix + figure.key] = *target;
 }
 
+Json path_json(const std::vector<PathPart>& path) {
+  Json all = Json::array();
+  for (const PathPart& part : path)
+    all.push_back({{"node", part.node}, {"what", path_word(part.what)}, {"share", part.share}});
+  return all;
+}
+
 Json findings_json(const std::vector<Finding>& findings) {
   Json all = Json::array();
   for (const Finding& found : findings) all.push_back({{"code", found.code}, {"text", found.text}});

@@ -30,6 +30,9 @@ void add_figures(Json& json, const std::string& prefix, const ClassFigures& figu
 // json[prefix + key] <- those that there are.
 void add_targets(Json& json, const std::string& prefix, const ClassTargets& targets);
 
+// An array of objects with node, what and share.
+Json path_json(const std::vector<PathPart>& path);
+
 // An array of objects with code and text.
 Json findings_json(const std::vector<Finding>& findings);
 

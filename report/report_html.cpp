@@ -125,6 +125,8 @@ Json model_json(const ModelSummary& summary) {
       {"diverged", summary.spoiling && summary.spoiling->code == finding::kDiverged},
       {"final_loss", summary.measured ? chart_number(summary.final_loss) : Json(nullptr)},
       {"final_accuracy", summary.measured ? chart_number(summary.final_accuracy) : Json(nullptr)},
+      {"path", path_json(summary.path)},
+      {"path_text", summary.path.empty() ? "" : path_text(summary.path)},
       {"heterogeneity", chart_number(summary.heterogeneity)}};
 }
 
@@ -149,9 +151,9 @@ Json report_data(const Comparison& comparison, const std::vector<ModelSummary>& 
           {"target", target_text(comparison)},
           {"target_loss", chart_number(comparison.target_loss)},
           {"target_accuracy", chart_number(comparison.target_accuracy)},
+          {"linear_bound", chart_number(comparison.linear_bound_seconds)},
           {"figure", page_figure(comparison.task)},
           {"virtual_time", comparison.virtual_time},
-          {"linear_bound", chart_number(comparison.linear_bound_seconds)},
           {"note", comparison.note},
           {"partial", comparison.partial},
           {"findings", finding_lines(comparison)},

@@ -93,6 +93,7 @@ Json run_json(const Comparison& comparison, const RunRecord& run) {
   add_dropped(json, run);
   if (run.setbacks > 0) json["setbacks"] = run.setbacks;
   if (const auto joules = joules_of(run)) json["joules"] = *joules;
+  if (!run.path.empty()) json["path"] = path_json(run.path);
   json["findings"] = findings_json(run.findings);
   return json;
 }
@@ -114,8 +115,8 @@ std::string results_json(const Comparison& comparison) {
                   {"options", std::move(options)},
                   {"configuration", comparison.config_text},
                   {"runs", std::move(runs)}};
-  if (!comparison.note.empty()) results["note"] = comparison.note;
   if (comparison.linear_bound_seconds) results["linear_bound_s"] = *comparison.linear_bound_seconds;
+  if (!comparison.note.empty()) results["note"] = comparison.note;
   if (!comparison.partial.empty()) results["partial"] = comparison.partial;
   return results.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

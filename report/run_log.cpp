@@ -100,6 +100,8 @@ Json end_json(const RunRecord& r) {
                {"setbacks", r.setbacks},
                {"findings", findings_json(r.findings)}});
   log_dropped(json, r);
+  for (const PathPart& part : r.path)
+    json["path"].push_back({part.node, path_word(part.what), part.share});
   return json;
 }
 
@@ -114,6 +116,11 @@ void parse_end(const Json& json, RunRecord& r) {
   r.refused = json.at("refused");
   parse_dropped(json, r);
   r.setbacks = json.at("setbacks");
+  for (const Json& part : json.value("path", Json::array())) {
+    const auto what = path_what(part.at(1).get<std::string>());
+    if (!what) throw std::runtime_error("unknown part of a path");
+    r.path.push_back({part.at(0), *what, number_or_nan(part.at(2))});
+  }
   if (!json.contains("findings")) return;  // of an earlier version
   for (const Json& found : json.at("findings"))
     r.findings.push_back({found.at("code"), found.at("text")});
@@ -130,6 +137,8 @@ void parse_begin(const Json& json, Comparison& c) {
   for (const ClassFigure& figure : kClassFigures)
     if (const std::string key = std::string("target_") + figure.key; json.contains(key))
       c.class_targets.*figure.target = optional_number(json.at(key));
+  if (json.contains("linear_bound_s"))
+    c.linear_bound_seconds = number_or_nan(json.at("linear_bound_s"));
   c.planned_runs = json.at("planned_runs");
   c.note = json.at("note");
   c.host = parse_host(json.at("host"));
@@ -137,8 +146,6 @@ void parse_begin(const Json& json, Comparison& c) {
     c.options.push_back({option.at(0), option.at(1), option.at(2)});
   c.config_text = json.at("configuration");
   c.resolved_text = json.at("resolved");
-  if (json.contains("linear_bound_s"))
-    c.linear_bound_seconds = number_or_nan(json.at("linear_bound_s"));
 }
 
 class Reader {
@@ -205,6 +212,7 @@ std::string log_begin(const Comparison& c) {
                {"configuration", c.config_text},
                {"resolved", c.resolved_text}};
   add_targets(json, "target_", c.class_targets);
+  if (c.linear_bound_seconds) json["linear_bound_s"] = *c.linear_bound_seconds;
   return line(json);
 }
 
@@ -212,7 +220,6 @@ std::string log_run(const RunRecord& run) {
   std::string text = line({{"event", "run"}, {"sync", run.sync}, {"seed", run.seed}});
   for (const EvaluationRecord& e : run.evaluations) text += line(evaluation_json(e));
   for (const DecisionRecord& d : run.decisions)
-  if (c.linear_bound_seconds) json["linear_bound_s"] = *c.linear_bound_seconds;
     text += line({{"event", "decision"},
                   {"seconds", d.seconds},
                   {"quantity", d.quantity},

@@ -117,6 +117,10 @@ Replayed replayed(const RunRecord& measured, const std::vector<RunRecord>& same,
     if (std::ranges::find(all.workers, worker.id, &ReplayedWorker::worker) == all.workers.end())
       all.workers.push_back(beside(measured, same, worker.id));
   all.all = beside(measured, same, {});
+  std::vector<const std::vector<PathPart>*> paths;
+  for (const RunRecord& run : same)
+    if (!run.path.empty()) paths.push_back(&run.path);
+  all.path = mean_path(paths);
   if (!measured.time_to_target_seconds || to_target.empty()) return all;
   std::vector<double> times;
   for (const RunRecord& run : to_target)
@@ -184,6 +188,10 @@ std::string worst_text(const Replayed& all) {
                      figure.usual() ? ", within the seeds' range" : "");
 }
 
+std::string path_line(const Replayed& all) {
+  return fmt::format("Where the time goes: {}.", path_text(all.path));
+}
+
 report::Json replayed_json(const Replayed& all) {
   report::Json workers = report::Json::object();
   for (const ReplayedWorker& worker : all.workers)
@@ -196,6 +204,7 @@ report::Json replayed_json(const Replayed& all) {
                     {"workers", std::move(workers)},
                     {"worst", worst(all).name},
                     {"worst_off", worst(all).off()}};
+  if (!all.path.empty()) json["path"] = report::path_json(all.path);
   json["time_to_target_s"] = all.time ? figure_json(*all.time) : report::Json(nullptr);
   return json;
 }

@@ -42,6 +42,7 @@ struct Replayed {
   std::vector<ReplayedWorker> workers;
   ReplayedWorker all;          // together
   std::optional<Figure> time;  // to the target; empty: not reached, or there is none
+  std::vector<PathPart> path;  // what progress waited for, the mean of the replays
 };
 
 // `same`: runs as long as the measured one, with one seed each; their means count. `to_target`:
@@ -56,6 +57,8 @@ std::string replayed_table(const Replayed& all, std::size_t width = kAnyWidth);
 // "Time to the target: measured 49.1 s, replayed 45.0 s (42.0 s to 49.5 s)"; empty where there is
 // none.
 std::string time_text(const Replayed& all);
+// "Where the time goes: computing 80.0 % (slow 71.0 %, pi-0 9.0 %), slow's uplink 20.0 %."
+std::string path_line(const Replayed& all);
 // "Explained worst: commits of pi-0, measured 812, replayed 840, 3.4 % off."
 std::string worst_text(const Replayed& all);
 report::Json replayed_json(const Replayed& all);

@@ -33,7 +33,8 @@ const barLabels = (format) => ({
     context.textBaseline = 'middle';
     for (const {data, index} of chart.getSortedVisibleDatasetMetas()) {
       data.forEach((bar, row) => {
-        const text = format(chart.data.datasets[index].data[row]);
+        const dataset = chart.data.datasets[index];
+        const text = format(dataset.data[row], dataset, row);
         const {x, y, base} = bar.getProps(['x', 'y', 'base']);
         if (x - base > context.measureText(text).width + 10)
           context.fillText(text, (x + base) / 2, y);

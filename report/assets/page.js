@@ -222,6 +222,7 @@ function showDecisions() {
 function redraw() {
   showCurves();
   drawShares();
+  drawPaths();
   showWorkers();
   showDecisions();
 }

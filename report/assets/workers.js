@@ -10,6 +10,63 @@ function drawShares() {
       formatPercent, [barLabels(formatPercent)]);
 }
 
+// Kinds of activities on critical paths, and their colours.
+const pathKinds = [
+  {what: 'computing', name: 'Computing', fill: 'compute'},
+  {what: 'uplink', name: 'Uplink', fill: 'communicate'},
+  {what: 'downlink', name: 'Downlink', fill: 'downlink'},
+  {what: 'latency', name: 'Latency', fill: 'latency'},
+  {what: 'applying', name: 'Applying at servers', fill: 'applying'},
+  {what: 'timers', name: 'Timers', fill: 'timers'},
+  {what: 'absence', name: 'Absence', fill: 'wait'},
+];
+const leastPart = 0.01;  // smaller parts of a kind are one
+
+// The parts of one kind in a path, largest first.
+function partsOfKind(path, what) {
+  const all = path.filter((part) => part.what === what);
+  const large = all.filter((part) => part.share >= leastPart);
+  const rest = all.slice(large.length);
+  if (rest.length === 0) return large;
+  const share = rest.reduce((sum, part) => sum + part.share, 0);
+  return [...large, {node: `${rest.length} smaller`, what, share}];
+}
+
+const pathModels = () => report.models.filter((model) => model.path.length > 0);
+
+function drawPaths() {
+  const models = pathModels();
+  byId('path-section').hidden = models.length === 0;
+  if (models.length === 0) return;
+  setHeight('paths-box', models.length, 44);
+  const xAxis = axis('Share of the critical path (%)', {min: 0, max: 1});
+  xAxis.ticks.callback = (value) => Math.round(100 * value);
+  const datasets = pathKinds.flatMap(({what, name, fill}) => {
+    const rows = models.map((model) => partsOfKind(model.path, what));
+    return Array.from({length: most([0, ...rows.map((row) => row.length)])}, (_, rank) => ({
+      label: name,
+      rank,
+      nodes: rows.map((row) => row[rank]?.node),
+      data: rows.map((row) => row[rank]?.share ?? 0),
+      backgroundColor: colour(fill),
+      borderColor: colour('card'),
+      borderWidth: {right: 1},
+      pointStyle: 'rect',
+      maxBarThickness: 34,
+    }));
+  });
+  const legendBox = legend((item, data) => data.datasets[item.datasetIndex].rank === 0);
+  legendBox.labels.pointStyleWidth = 14;
+  const label = ({raw, dataset, dataIndex}) =>
+      raw > 0 ? `${dataset.nodes[dataIndex]}, ${dataset.label}: ${formatPercent(raw)}` : '';
+  const inBar = (share, dataset, row) => share > 0 ? dataset.nodes[row] : '';
+  drawBars(
+      'paths', 'Parts of the critical path of every model', models.map((model) => model.title),
+      datasets, {xAxis, legendBox, label, plugins: [barLabels(inBar)]});
+  byId('path-texts').replaceChildren(
+      ...models.map((model) => element('li', {}, `${model.title}: ${model.path_text}`)));
+}
+
 const rowHeight = (count) => count <= 12 ? 30 : count <= 40 ? 20 : 15;
 const workerNames = (run) => run.workers.map((worker) => worker.id);
 

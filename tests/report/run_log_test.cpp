@@ -41,6 +41,8 @@ Comparison unusual() {
   run.refused_commits = 7;
   run.refused = {1, 2, 3, 4};
   run.setbacks = 2;
+  run.path = {{"pi-1", rubato::PathPart::What::Up, 0.1 + 0.5},
+              {"server-0", rubato::PathPart::What::Apply, 0.3}};
   run.dropped_commits = 12;
   run.dropped_samples = 384;
   run.workers[1].dropped_commits = 12;
