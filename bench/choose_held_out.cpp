@@ -6,7 +6,7 @@
 // best of all options. The second is the same with links and speeds that are 30 % off. The best is
 // found in hindsight: all options run with two seeds, and those that are not much slower than the
 // choice get more, up to 40. A time is the geometric mean over seeds (cli/choice/halving.hpp). Some
-// of the best of so many options is luck: that makes the ratio higher, never lower.
+// of the best of so many options is luck, which makes the ratio higher.
 // Usage: bench_choose_held_out [--clusters N] [--first N] [--minutes M] [--threads N]
 //        bench_choose_held_out --quick | --smoke
 #include <fmt/format.h>
