@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
@@ -22,6 +23,7 @@
 #include "cluster/cluster_plan.hpp"
 #include "report/comparison.hpp"
 #include "report/table.hpp"
+#include "report/times_html.hpp"
 #include "sync/factory.hpp"
 
 namespace rubato::cli {
@@ -30,8 +32,186 @@ namespace {
 // Mini-batches of an update in the serial runs.
 const std::vector<int> kBatches{1, 4, 16};
 
+std::string reached_text(double time) {
+  return std::isfinite(time) ? duration_text(time) : "not reached";
+}
+
 std::string share_text(double bound, double time) {
   return std::isfinite(time) ? percent_text(bound / time) : "-";
+}
+
+struct FoundBounds {
+  std::vector<Serial> serial;
+  std::size_t workers = 0;
+  whatif::UpdatesNeeded updates;
+  double linear = 0;
+  std::string fastest;    // group of the fastest worker
+  whatif::Forecast hero;  // it alone
+  whatif::BestGather best;
+  std::vector<whatif::Forecast> models;
+};
+
+// The models, and then the fastest worker alone.
+Result<std::vector<Variant>> bounded_variants(const cluster::ClusterConfig& config,
+                                              const std::vector<std::string>& models) {
+  std::vector<Variant> variants;
+  for (const std::string& model : models) {
+    RUBATO_TRY(cluster::check_sync(config, model));
+    variants.push_back({report::model_title(model), model, config});
+  }
+  Variant hero{"hero", sync::trained_model(), config};
+  hero.config.workers = {*std::ranges::min_element(
+      config.workers, {}, [](const auto& group) { return group.device.step_seconds; })};
+  hero.config.workers.front().count = 1;
+  hero.config.workers_min.reset();
+  hero.config.churn.clear();
+  variants.push_back(std::move(hero));
+  return variants;
+}
+
+Result<FoundBounds> find_bounds(const cluster::ClusterConfig& config,
+                                const std::vector<std::string>& models, const VariantOptions& how,
+                                const std::stop_token& stop) {
+  RUBATO_ASSIGN(const auto variants, bounded_variants(config, models));
+  RunData data;
+  FoundBounds found;
+  RUBATO_ASSIGN(found.serial, run_serial(config, kBatches, how, data, stop));
+  RUBATO_ASSIGN(const auto records, run_variants(variants, how, data, stop));
+  RUBATO_ASSIGN(const LoadedData* loaded, data.of(config));
+  RUBATO_ASSIGN(const auto plan,
+                cluster::make_plan(config, models.front(), config.seed, loaded->split.train.shape,
+                                   loaded->split.train.classes));
+  const auto speeds = whatif::worker_speeds(config, plan.parameters);
+  found.workers = speeds.size();
+  std::vector<whatif::SerialRun> sizes;
+  for (const Serial& each : found.serial) sizes.push_back(each.run);
+  found.updates = whatif::fit_updates(sizes);
+  found.linear = whatif::linear_bound(sizes.front().updates, speeds);
+  found.best = whatif::best_gather(found.updates, speeds);
+  for (std::size_t i = 0; i < records.size(); ++i)
+    found.models.push_back(whatif::forecast(variants[i].name, records[i]));
+  found.fastest = variants.back().config.workers.front().name;
+  found.hero = found.models.back();
+  found.models.pop_back();
+  return found;
+}
+
+void print_bounds_json(const cluster::ClusterConfig& config, const FoundBounds& found) {
+  report::Json runs = report::Json::array();
+  for (const Serial& each : found.serial)
+    runs.push_back({{"batches", each.run.batches},
+                    {"updates", each.run.updates},
+                    {"learning_rate", each.rate * config.training.learning_rate}});
+  report::Json all{
+      {"linear_s", found.linear},           {"hero", whatif::forecast_json(found.hero)},
+      {"t_opt_s", found.best.seconds},      {"best_batches", found.best.batches},
+      {"useless", found.best.useless},      {"updates_least", found.updates.least},
+      {"noise_scale", found.updates.noise}, {"serial", std::move(runs)},
+      {"models", report::Json::array()}};
+  for (const whatif::Forecast& row : found.models) {
+    report::Json one = whatif::forecast_json(row);
+    one["linear_share"] =
+        std::isfinite(row.time) ? report::Json(found.linear / row.time) : report::Json(nullptr);
+    all["models"].push_back(std::move(one));
+  }
+  fmt::print("{}\n", all.dump(2));
+}
+
+std::vector<std::vector<std::string>> bounds_columns(const FoundBounds& found) {
+  std::vector<std::vector<std::string>> columns{
+      {"Model"}, {"To target"}, {"Of linear bound"}, {"Of hero"}, {"Of T_opt"}};
+  for (const whatif::Forecast& row : found.models) {
+    columns[0].push_back(row.name);
+    columns[1].push_back(reached_text(row.time));
+    columns[2].push_back(share_text(found.linear, row.time));
+    columns[3].push_back(std::isfinite(found.hero.time) ? share_text(found.hero.time, row.time)
+                                                        : "-");
+    columns[4].push_back(share_text(found.best.seconds, row.time));
+  }
+  return columns;
+}
+
+std::string serial_text(const cluster::ClusterConfig& config, const FoundBounds& found) {
+  std::string needed;
+  for (const Serial& each : found.serial)
+    needed += fmt::format("{}{} of {:.0f} samples (rate {:g})", needed.empty() ? "" : ", ",
+                          count_text(each.run.updates), each.run.batches * config.training.batch,
+                          each.rate * config.training.learning_rate);
+  return fmt::format(
+      "Serial updates to the target: {}. So at least {:.0f}, and the noise scale is {:.1f} "
+      "mini-batches.",
+      needed, found.updates.least, found.updates.noise);
+}
+
+// Empty: all are worth it.
+std::string useless_text(const FoundBounds& found) {
+  if (found.best.useless.empty()) return {};
+  return fmt::format(
+      "Not worth their energy there: {} of {}, which make no whole step for such an update: {}.",
+      found.best.useless.size(), counted(found.workers, "worker"),
+      fmt::join(found.best.useless, ", "));
+}
+
+void print_bounds(const cluster::ClusterConfig& config, const FoundBounds& found, int seeds) {
+  const std::size_t width = text_columns(stdout);
+  fmt::print("{}: {}, {}, virtual time\n\n", config.name,
+             counted(static_cast<std::uint64_t>(config.worker_count()), "worker"),
+             counted(static_cast<std::uint64_t>(seeds), "seed"));
+  fmt::print("{}\n", wrapped(serial_text(config, found), width));
+  fmt::print("Linear bound: {}, serial gradients at the whole cluster's speed\n",
+             duration_text(found.linear));
+  fmt::print("Hero:         {}, {} alone\n", reached_text(found.hero.time), found.fastest);
+  fmt::print("T_opt:        {}, synchronous gradients at one point, {} an update\n",
+             duration_text(found.best.seconds), counted(found.best.batches, "mini-batch"));
+  if (const std::string useless = useless_text(found); !useless.empty())
+    fmt::print("{}\n", wrapped(useless, width));
+  fmt::print("\n{}\n", report::aligned(bounds_columns(found), width));
+}
+
+report::TimesPage bounds_page(const cluster::ClusterConfig& config, const FoundBounds& found,
+                              const BoundsRun& options) {
+  using Kind = report::TimesRow::Kind;
+  report::TimesPage page;
+  page.title = "How far from the best";
+  page.cluster = config.name;
+  page.command = options.command;
+  page.facts = {counted(found.workers, "worker"),
+                "target: " + targets_text(config.stop.target_loss, config.stop.target_accuracy,
+                                          config.stop.class_targets, config.dataset.task),
+                counted(static_cast<std::uint64_t>(options.seeds), "seed"), "virtual time"};
+  const auto& best =
+      *std::ranges::min_element(found.models, {}, [](const auto& row) { return row.time; });
+  page.headline = std::isfinite(best.time)
+                      ? fmt::format("{} reaches {} of the linear bound, the most.", best.name,
+                                    share_text(found.linear, best.time))
+                      : "No model reaches the target.";
+  const auto columns = bounds_columns(found);
+  for (const auto& column : columns) page.header.push_back(column.front());
+  const auto add_bound = [&](const char* name, double time, const std::string& shown) {
+    page.rows.push_back({.name = name, .kind = Kind::Bound, .time = time, .low = 0, .high = 0});
+    page.rows.back().cells = {shown, "", "", ""};
+  };
+  add_bound("Linear bound", found.linear, duration_text(found.linear));
+  add_bound("T_opt", found.best.seconds, duration_text(found.best.seconds));
+  page.rows.push_back(whatif::times_row(found.hero, Kind::Reference));
+  page.rows.back().name = found.fastest + " alone";
+  page.rows.back().cells = {reached_text(found.hero.time),
+                            share_text(found.linear, found.hero.time), "",
+                            share_text(found.best.seconds, found.hero.time)};
+  for (std::size_t i = 0; i < found.models.size(); ++i) {
+    page.rows.push_back(whatif::times_row(found.models[i], Kind::Change));
+    for (std::size_t c = 1; c < columns.size(); ++c)
+      page.rows.back().cells.push_back(columns[c][i + 1]);
+  }
+  page.notes = {
+      "Linear bound: serial gradients at the whole cluster's speed.",
+      fmt::format("T_opt: the best that synchronous gradients at one point can do, {} an update. "
+                  "Asynchrony and local steps are outside its model.",
+                  counted(found.best.batches, "mini-batch")),
+      serial_text(config, found)};
+  if (std::string useless = useless_text(found); !useless.empty())
+    page.notes.push_back(std::move(useless));
+  return page;
 }
 
 Result<void> bounds_checked(const BoundsRun& options, const std::stop_token& stop) {
@@ -40,104 +220,18 @@ Result<void> bounds_checked(const BoundsRun& options, const std::stop_token& sto
   if (options.target_loss) config.stop.target_loss = options.target_loss;
   RUBATO_TRY(require_bounds(config));
   RUBATO_TRY(cluster::require_step_times(config));
-  std::vector<std::string> models = options.sync;
-  if (models.empty()) models = sync::compared_models();
-  std::vector<Variant> variants;
-  for (const std::string& model : models) {
-    RUBATO_TRY(cluster::check_sync(config, model));
-    variants.push_back({report::model_title(model), model, config});
-  }
-  const auto fastest = std::ranges::min_element(
-      config.workers, {}, [](const auto& group) { return group.device.step_seconds; });
-  Variant hero{"hero", sync::trained_model(), config};
-  hero.config.workers = {*fastest};
-  hero.config.workers.front().count = 1;
-  hero.config.workers_min.reset();
-  hero.config.churn.clear();
-  variants.push_back(std::move(hero));
-
-  RunData data;
-  const VariantOptions how{
-      .seeds = options.seeds, .threads = options.threads, .quiet = options.quiet};
-  RUBATO_ASSIGN(const std::vector<Serial> serial, run_serial(config, kBatches, how, data, stop));
-  RUBATO_ASSIGN(const auto records, run_variants(variants, how, data, stop));
-  RUBATO_ASSIGN(const LoadedData* loaded, data.of(config));
-  RUBATO_ASSIGN(const auto plan,
-                cluster::make_plan(config, models.front(), config.seed, loaded->split.train.shape,
-                                   loaded->split.train.classes));
-  const auto speeds = whatif::worker_speeds(config, plan.parameters);
-  std::vector<whatif::SerialRun> sizes;
-  for (const Serial& each : serial) sizes.push_back(each.run);
-  const whatif::UpdatesNeeded updates = whatif::fit_updates(sizes);
-  const double linear = whatif::linear_bound(sizes.front().updates, speeds);
-  const whatif::BestGather best = whatif::best_gather(updates, speeds);
-  std::vector<whatif::Forecast> rows;
-  for (std::size_t i = 0; i < records.size(); ++i)
-    rows.push_back(whatif::forecast(variants[i].name, records[i]));
-  const whatif::Forecast alone = rows.back();
-  rows.pop_back();
-
-  if (options.json) {
-    report::Json runs = report::Json::array();
-    for (const Serial& each : serial)
-      runs.push_back({{"batches", each.run.batches},
-                      {"updates", each.run.updates},
-                      {"learning_rate", each.rate * config.training.learning_rate}});
-    report::Json all{{"linear_s", linear},
-                     {"hero", whatif::forecast_json(alone)},
-                     {"t_opt_s", best.seconds},
-                     {"best_batches", best.batches},
-                     {"useless", best.useless},
-                     {"updates_least", updates.least},
-                     {"noise_scale", updates.noise},
-                     {"serial", std::move(runs)},
-                     {"models", report::Json::array()}};
-    for (const whatif::Forecast& row : rows) {
-      report::Json one = whatif::forecast_json(row);
-      one["linear_share"] =
-          std::isfinite(row.time) ? report::Json(linear / row.time) : report::Json(nullptr);
-      all["models"].push_back(std::move(one));
-    }
-    fmt::print("{}\n", all.dump(2));
-    return {};
-  }
-  const std::size_t width = text_columns(stdout);
-  std::string needed;
-  for (const Serial& each : serial)
-    needed += fmt::format("{}{} of {:.0f} samples (rate {:g})", needed.empty() ? "" : ", ",
-                          count_text(each.run.updates), each.run.batches * config.training.batch,
-                          each.rate * config.training.learning_rate);
-  fmt::print("{}: {}, {}, virtual time\n\n", config.name,
-             counted(static_cast<std::uint64_t>(config.worker_count()), "worker"),
-             counted(static_cast<std::uint64_t>(options.seeds), "seed"));
-  fmt::print("{}\n",
-             wrapped(fmt::format("Serial updates to the target: {}. So at least {:.0f}, and "
-                                 "the noise scale is {:.1f} mini-batches.",
-                                 needed, updates.least, updates.noise),
-                     width));
-  fmt::print("Linear bound: {}, serial gradients at the whole cluster's speed\n",
-             duration_text(linear));
-  fmt::print("Hero:         {}, {} alone\n",
-             std::isfinite(alone.time) ? duration_text(alone.time) : "never", fastest->name);
-  fmt::print("T_opt:        {}, synchronous gradients at one point, {} an update\n",
-             duration_text(best.seconds), counted(best.batches, "mini-batch"));
-  if (!best.useless.empty())
-    fmt::print("{}\n", wrapped(fmt::format("Not worth their energy there: {} of {}, which make no "
-                                           "whole step for such an update: {}.",
-                                           best.useless.size(), counted(speeds.size(), "worker"),
-                                           fmt::join(best.useless, ", ")),
-                               width));
-  std::vector<std::vector<std::string>> columns{
-      {"Model"}, {"To target"}, {"Of linear bound"}, {"Of hero"}, {"Of T_opt"}};
-  for (const whatif::Forecast& row : rows) {
-    columns[0].push_back(row.name);
-    columns[1].push_back(std::isfinite(row.time) ? duration_text(row.time) : "not reached");
-    columns[2].push_back(share_text(linear, row.time));
-    columns[3].push_back(std::isfinite(alone.time) ? share_text(alone.time, row.time) : "-");
-    columns[4].push_back(share_text(best.seconds, row.time));
-  }
-  fmt::print("\n{}\n", report::aligned(columns, width));
-  return {};
+  const auto models = options.sync.empty() ? sync::compared_models() : options.sync;
+  RUBATO_ASSIGN(
+      const FoundBounds found,
+      find_bounds(config, models,
+                  {.seeds = options.seeds, .threads = options.threads, .quiet = options.quiet},
+                  stop));
+  if (options.json)
+    print_bounds_json(config, found);
+  else
+    print_bounds(config, found, options.seeds);
+  if (options.html.empty()) return {};
+  return write_file(options.html, report::times_html(bounds_page(config, found, options)));
 }
 
 }  // namespace

@@ -201,6 +201,10 @@ void add_variant_runs(CLI::App* command, Options& options) {
   command->add_flag("--quiet", options.quiet, "No progress");
 }
 
+void add_times_page(CLI::App* command, std::string& html) {
+  command->add_option("--html", html, "File for a page with a chart of the times");
+}
+
 void add_what_if(CLI::App* command, WhatIf& options) {
   whatif::Asked& asked = options.asked;
   const auto several = [&](const char* flag, std::vector<std::string>& to, const char* help) {
@@ -234,6 +238,7 @@ void add_what_if(CLI::App* command, WhatIf& options) {
       ->add_option("--seeds", options.seeds,
                    "Runs of each row (default: 5; 3 where all single changes are tried)")
       ->check(CLI::Range(1, 1000));
+  add_times_page(command, options.html);
   add_variant_runs(command, options);
 }
 
@@ -247,6 +252,7 @@ void add_bounds(CLI::App* command, BoundsRun& options) {
   command->add_option("--seeds", options.seeds, "Runs of each model, and of each serial training")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  add_times_page(command, options.html);
   add_variant_runs(command, options);
 }
 

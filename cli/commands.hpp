@@ -79,6 +79,8 @@ struct WhatIf {
   std::optional<double> target_loss;  // instead of the file's
   std::optional<int> seeds;           // of each variant; empty: as many as suit the question
   int threads = 0;                    // 0: one a core
+  std::string html;                   // file for a page; empty: none
+  std::string command;                // as typed, for the page
   bool json = false;
   bool quiet = false;  // no progress
 };
@@ -90,7 +92,9 @@ struct BoundsRun {
   std::vector<std::string> sync;      // empty: those that are compared
   std::optional<double> target_loss;  // instead of the file's
   int seeds = 3;
-  int threads = 0;  // 0: one a core
+  int threads = 0;      // 0: one a core
+  std::string html;     // file for a page; empty: none
+  std::string command;  // as typed, for the page
   bool json = false;
   bool quiet = false;  // no progress
 };

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
@@ -134,17 +135,28 @@ Result<void> whatif_checked(const WhatIf& options, const std::stop_token& stop) 
   rows.erase(rows.begin());
   std::vector<whatif::Effect> effects;
   for (const whatif::Forecast& row : rows) effects.push_back(whatif::effect(first, row));
+  const std::string target = targets_text(config.stop.target_loss, config.stop.target_accuracy,
+                                          config.stop.class_targets, config.dataset.task);
+  const std::string workers = fmt::format(
+      "{} under {}", counted(static_cast<std::uint64_t>(config.worker_count()), "worker"),
+      report::model_title(base.sync));
+  const std::string runs = counted(static_cast<std::uint64_t>(seeds), "seed");
+  if (!options.html.empty()) {
+    auto page = whatif::forecast_page(first, rows, effects, targeted);
+    page.cluster = config.name;
+    page.command = options.command;
+    page.facts = {workers};
+    if (targeted) page.facts.push_back("target: " + target);
+    page.facts.insert(page.facts.end(), {runs, "virtual time"});
+    RUBATO_TRY(write_file(options.html, report::times_html(page)));
+  }
   if (options.json) {
     print_json(first, rows, effects);
     return {};
   }
   const std::size_t width = text_columns(stdout);
-  const std::string target = targets_text(config.stop.target_loss, config.stop.target_accuracy,
-                                          config.stop.class_targets, config.dataset.task);
-  fmt::print("{}: {} under {}, {}{}, virtual time\n\n", config.name,
-             counted(static_cast<std::uint64_t>(config.worker_count()), "worker"),
-             report::model_title(base.sync), targeted ? fmt::format("target {}, ", target) : "",
-             counted(static_cast<std::uint64_t>(seeds), "seed"));
+  fmt::print("{}: {}, {}{}, virtual time\n\n", config.name, workers,
+             targeted ? fmt::format("target {}, ", target) : "", runs);
   fmt::print("{}\n\n", whatif::forecast_table(first, rows, targeted, width));
   if (!asked) {
     fmt::print("What would help most:\n{}", whatif::ranking_text(rows, effects, width));

@@ -13,6 +13,7 @@ extern const std::string_view study_page;
 extern const std::string_view evaluation_page;   // of one model
 extern const std::string_view regression_page;   // of one model that predicts numbers
 extern const std::string_view runs_page;         // of several run directories
+extern const std::string_view times_page;        // of times to a target
 extern const std::string_view live_report_page;  // of a comparison that grows
 extern const std::string_view live_study_page;
 extern const std::string_view report_style;  // of all
@@ -23,6 +24,7 @@ extern const std::string_view live_study_script;
 extern const std::string_view evaluation_script;
 extern const std::string_view regression_script;
 extern const std::string_view runs_script;
+extern const std::string_view times_script;
 extern const std::string_view report_chart_js;
 
 }  // namespace rubato::report

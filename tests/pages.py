@@ -194,6 +194,11 @@ def make_everything(rubato, place):
     run(rubato, place, "compare", "toy.toml", "--sync", ",".join(MODELS), "--target-loss", "0.1",
         "--out", "b", quiet)
     run(rubato, place, "compare-runs", "a", "b", "--html", "runs.html", "--svg", "runs.svg")
+    (place / "goal.toml").write_text(CLUSTER.replace("max_seconds", "target_loss = 0.3\nmax_seconds"))
+    run(rubato, place, "whatif", "goal.toml", "--sync", "asp,bsp", "--without", "slow",
+        "--seeds", "2", "--html", "whatif.html")
+    run(rubato, place, "bounds", "goal.toml", "--sync", "asp,bsp", "--seeds", "1",
+        "--html", "bounds.html")
     run(rubato, place, "compare", "rent.toml", "--sync", "bsp", "--save", "--out", "rent", quiet)
     run(rubato, place, "evaluate", "rent/bsp-1/model.safetensors", "--data", "rent.csv", "--out", "rent-eval")
     run(rubato, place, "compare", "own.toml", "--sync", "bsp", "--save", "--out", "own", quiet)

@@ -110,11 +110,6 @@ std::string short_text(double seconds) {
   return seconds < 1 ? fmt::format("{:.3g} ms", 1e3 * seconds) : fmt::format("{:.3g} s", seconds);
 }
 
-std::string joules_text(const std::optional<double>& joules) {
-  if (!joules) return "-";
-  return *joules < 1e4 ? fmt::format("{:.3g} J", *joules) : fmt::format("{:.3g} kJ", *joules / 1e3);
-}
-
 }  // namespace
 
 Forecast forecast(const std::string& name, const std::vector<RunRecord>& runs) {
@@ -179,8 +174,9 @@ std::string effect_text(const Effect& effect) {
                      effect.ratio > 1 ? "more" : "less");
 }
 
-std::string forecast_table(const Forecast& base, const std::vector<Forecast>& changes,
-                           bool targeted, std::size_t width) {
+std::vector<std::vector<std::string>> forecast_columns(const Forecast& base,
+                                                       const std::vector<Forecast>& changes,
+                                                       bool targeted) {
   std::vector<std::vector<std::string>> columns{{"Change"}};
   const auto column = [&](const char* header, const auto& cell) {
     std::vector<std::string> cells{header, cell(base)};
@@ -203,7 +199,65 @@ std::string forecast_table(const Forecast& base, const std::vector<Forecast>& ch
   if (base.joules ||
       std::ranges::any_of(changes, [](const Forecast& f) { return f.joules.has_value(); }))
     column("Energy", [](const Forecast& f) { return joules_text(f.joules); });
-  return report::aligned(columns, width);
+  return columns;
+}
+
+std::string forecast_table(const Forecast& base, const std::vector<Forecast>& changes,
+                           bool targeted, std::size_t width) {
+  return report::aligned(forecast_columns(base, changes, targeted), width);
+}
+
+report::TimesRow times_row(const Forecast& f, report::TimesRow::Kind kind) {
+  return {.name = f.name,
+          .kind = kind,
+          .time = f.time,
+          .low = f.interval.low,
+          .high = f.interval.high,
+          .reached = f.reached,
+          .runs = f.runs};
+}
+
+report::TimesPage forecast_page(const Forecast& base, const std::vector<Forecast>& changes,
+                                const std::vector<Effect>& effects, bool targeted) {
+  using Kind = report::TimesRow::Kind;
+  report::TimesPage page;
+  page.title = "What if";
+  page.targeted = targeted;
+  // The base is the first row, then what helps most.
+  std::vector<std::size_t> order(changes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (targeted) order = ranking(effects);
+  std::vector<Forecast> sorted;
+  for (const std::size_t i : order) sorted.push_back(changes[i]);
+  const auto columns = forecast_columns(base, sorted, targeted);
+  for (const auto& column : columns) page.header.push_back(column.front());
+  if (targeted) page.header.emplace_back("Against it");
+  page.header.emplace_back("Why");
+  for (std::size_t row = 0; row <= sorted.size(); ++row) {
+    page.rows.push_back(row == 0 ? times_row(base, Kind::Reference)
+                                 : times_row(sorted[row - 1], Kind::Change));
+    auto& cells = page.rows.back().cells;
+    for (std::size_t i = 1; i < columns.size(); ++i) cells.push_back(columns[i][row + 1]);
+    const Effect* e = row == 0 ? nullptr : &effects[order[row - 1]];
+    if (targeted)
+      cells.push_back(e ? effect_text(*e) + (e->sure || e->nothing ? "" : " (maybe by chance)")
+                        : "");
+    cells.push_back(e ? e->reason : "");
+  }
+  const Effect* best = targeted && !order.empty() ? &effects[order.front()] : nullptr;
+  if (best && !best->nothing && best->ratio < 1)
+    page.headline = fmt::format("{} helps most: {}{}.", sorted.front().name, effect_text(*best),
+                                best->sure ? "" : ", maybe by chance");
+  else if (targeted)
+    page.headline = "No change helps.";
+  else
+    page.headline = "What the changes do; there is no target to reach.";
+  page.notes = {
+      "All figures but shares are medians over the seeds. The interval is that of the median, by "
+      "bootstrap. \"Maybe by chance\": the intervals of both times meet.",
+      "A step and a commit: seconds of one worker, from one to the next, waiting and communicating "
+      "included. Bytes and energy count until the run ends."};
+  return page;
 }
 
 std::string ranking_text(const std::vector<Forecast>& changes, const std::vector<Effect>& effects,
@@ -227,6 +281,11 @@ std::string ranking_text(const std::vector<Forecast>& changes, const std::vector
     text += fmt::format("{} no help.\n", rest == 1 ? std::string("1 change is of")
                                                    : fmt::format("{} changes are of", rest));
   return text;
+}
+
+std::string joules_text(const std::optional<double>& joules) {
+  if (!joules) return "-";
+  return *joules < 1e4 ? fmt::format("{:.3g} J", *joules) : fmt::format("{:.3g} kJ", *joules / 1e3);
 }
 
 report::Json forecast_json(const Forecast& f) {

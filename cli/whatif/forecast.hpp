@@ -13,6 +13,7 @@
 #include "base/terminal.hpp"
 #include "report/record_json.hpp"
 #include "report/run_statistics.hpp"
+#include "report/times_html.hpp"
 
 namespace rubato::cli::whatif {
 
@@ -58,9 +59,24 @@ std::string effect_text(const Effect& effect);
 std::string forecast_table(const Forecast& base, const std::vector<Forecast>& changes,
                            bool targeted, std::size_t width = kAnyWidth);
 
+// The same table as cells: by column, the header first.
+std::vector<std::vector<std::string>> forecast_columns(const Forecast& base,
+                                                       const std::vector<Forecast>& changes,
+                                                       bool targeted);
+
+// The page of both: what helps most is its headline, and each change has its reason.
+report::TimesPage forecast_page(const Forecast& base, const std::vector<Forecast>& changes,
+                                const std::vector<Effect>& effects, bool targeted);
+
+// A row of such a page.
+report::TimesRow times_row(const Forecast& forecast, report::TimesRow::Kind kind);
+
 // The changes that help, best first, each with its reason; then how many do not.
 std::string ranking_text(const std::vector<Forecast>& changes, const std::vector<Effect>& effects,
                          std::size_t width = kAnyWidth);
+
+// "1.20 kJ"; "-" where it is unknown.
+std::string joules_text(const std::optional<double>& joules);
 
 report::Json forecast_json(const Forecast& forecast);
 report::Json effect_json(const Effect& effect);

@@ -89,3 +89,58 @@ function drawParts(id, description, labels, values, xAxis, format, plugins) {
   const label = ({raw, dataset}) => `${dataset.label}: ${format(raw)}`;
   drawBars(id, description, labels, datasets, {xAxis, legendBox, label, plugins});
 }
+
+function line(ctx, horizontal, place, low, high) {
+  ctx.beginPath();
+  const to = (x, y, begin) => begin ? ctx.moveTo(x, y) : ctx.lineTo(x, y);
+  const at = (along, across, begin) =>
+      horizontal ? to(along, across, begin) : to(across, along, begin);
+  at(low, place, true);
+  at(high, place);
+  for (const end of [low, high]) {
+    at(end, place - 3, true);
+    at(end, place + 3);
+  }
+  ctx.stroke();
+}
+
+// Lines from the lowest to the highest seed, and what a number cannot show: runs that never
+// arrived.
+const ranges = {
+  id: 'ranges',
+  afterDatasetsDraw(chart) {
+    const {ctx, chartArea: area, scales} = chart;
+    ctx.save();
+    ctx.font = `600 11px ${Chart.defaults.font.family}`;
+    ctx.textAlign = 'center';
+    chart.data.datasets.forEach((dataset, index) => {
+      if (!chart.isDatasetVisible(index) || !dataset.ranges) return;
+      const horizontal = chart.options.indexAxis === 'y';
+      const scale = horizontal ? scales.x : scales.y;
+      chart.getDatasetMeta(index).data.forEach((mark, i) => {
+        const range = dataset.ranges[i];
+        if (!range) return;
+        const place = horizontal ? mark.y : mark.x;
+        ctx.strokeStyle = ctx.fillStyle = dataset.rangeColour ?? dataset.borderColor;
+        ctx.lineWidth = 1.5;
+        const low = known(range.min) ? scale.getPixelForValue(range.min) : null;
+        const most = horizontal ? area.right : area.top;
+        const high = known(range.max) ? scale.getPixelForValue(range.max) : most;
+        if (low !== null && Math.abs(high - low) > 1) line(ctx, horizontal, place, low, high);
+        if (range.reached === range.runs) return;
+        const text = known(range.median) ? `${range.reached}/${range.runs}` :
+                                           `\u2715 ${range.reached}/${range.runs}`;
+        if (horizontal) {
+          ctx.textAlign = 'left';
+          ctx.fillText(
+              text, known(range.median) ? scale.getPixelForValue(range.median) + 6 : area.left + 6,
+              place + 4);
+        } else {
+          ctx.fillText(
+              text, place, known(range.median) ? mark.y - 8 : area.top + 12 + 12 * (index % 4));
+        }
+      });
+    });
+    ctx.restore();
+  },
+};

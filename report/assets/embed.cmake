@@ -12,7 +12,8 @@ set(study_parts format theme charts tables bars curves study_charts study_page)
 set(evaluation_parts format theme tables evaluation_page)
 set(regression_parts format theme charts tables regression_page)
 set(runs_parts format theme charts tables curves runs_page)
-foreach(page report study evaluation regression runs)
+set(times_parts format theme charts tables bars times_page)
+foreach(page report study evaluation regression runs times)
   file(READ ${SOURCE_DIR}/${page}.html body)
   string(CONFIGURE "${body}" body @ONLY)
   set(credit "")
@@ -43,7 +44,7 @@ endforeach()
 
 set(code "#include \"report/report_assets.hpp\"\n\nnamespace rubato::report {\n")
 foreach(asset report_page report_style report_script report_chart_js study_page study_script
-        evaluation_page evaluation_script regression_page regression_script runs_page runs_script live_report_page
+        evaluation_page evaluation_script regression_page regression_script runs_page runs_script times_page times_script live_report_page
         live_report_script live_study_page live_study_script)
   string(APPEND code "const std::string_view ${asset} = R\"embedded(${${asset}})embedded\";\n")
 endforeach()

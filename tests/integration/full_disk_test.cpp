@@ -79,6 +79,8 @@ TEST_CASE("full disk: each command that writes files says what is missing, and e
       {"compare-runs", "run", "--html", "small/a.html"},
       {"study", "study.toml", "--out", "small/s"},
       {"choose", "quick.toml", "--minutes", "0.2", "--out", "small/chosen.toml"},
+      {"whatif", "quick.toml", "--sync", "asp", "--seeds", "1", "--html", "small/a.html"},
+      {"bounds", "quick.toml", "--sync", "asp", "--seeds", "1", "--html", "small/a.html"},
       {"replay", "up", "--seeds", "1", "--fitted", "small/fitted.toml"},
       {"up", "quick.toml", "--out", "small/u"},
       {"up", "quick.toml", "--out", "u", "--overwrite", "--profile", "small/trace"},

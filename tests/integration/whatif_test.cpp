@@ -61,6 +61,25 @@ TEST_CASE("whatif alone tries every single change, and ranks them") {
   CHECK(contains(out, "2 servers"));
 }
 
+TEST_CASE("whatif --html: a page of the same rows, what helps most first") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{.link = "latency_seconds = 0.02"}.text());
+  const std::string out =
+      what_if(place, {"--base-sync", "bsp", "--sync", "asp", "--without", "slow", "--seeds", "1",
+                      "--quiet", "--html", "page.html"});
+  CHECK(contains(out, "without slow"));
+  const std::string page = read_text(place.path("page.html"));
+  const std::string open = "<script id=\"data\" type=\"application/json\">";
+  const auto begin = page.find(open) + open.size();
+  const Json data = Json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  REQUIRE(data.at("rows").size() == 3);
+  CHECK(data.at("rows")[0].at("name") == "as it is");
+  CHECK(data.at("rows")[1].at("time").get<double>() <= data.at("rows")[2].at("time").get<double>());
+  for (const Json& row : data.at("rows"))
+    CHECK(row.at("cells").size() + 1 == data.at("header").size());
+  CHECK(contains(data.at("command").get<std::string>(), "rubato whatif quick.toml"));
+}
+
 TEST_CASE("whatif: mistakes are one line") {
   const Workplace place;
   place.write("quick.toml", QuickCluster{.stop = "max_seconds = 1"}.text());
