@@ -14,7 +14,7 @@ function fillText() {
       'rows',
       [
         [first, (row) => row.name],
-        ...others.map((name, i) => [name, (row) => row.cells[i], name === 'Why' ? 'text' : '']),
+        ...others.map((name, i) => [name, (row) => row.cells[i], name === 'Why' ? 'text why' : '']),
       ],
       report.rows, (row) => row.kind === 'change' ? '' : 'best');
 }
