@@ -256,6 +256,35 @@ void add_bounds(CLI::App* command, BoundsRun& options) {
   add_variant_runs(command, options);
 }
 
+void add_plan(CLI::App* command, PlanRun& options) {
+  command->add_option("FILE", options.file, "Cluster file (TOML), with a target")->required();
+  command->add_option("--like", options.like,
+                      "Group whose number of devices is planned (default: the largest)");
+  separated_by_commas(
+      command->add_option("--devices", options.devices,
+                          "Numbers of devices, comma-separated (default: half, double and four "
+                          "times as many as in the file)"))
+      ->check(CLI::Range(1, 16000));
+  command->add_option("--within", options.within, "Seconds in which the target is to be reached")
+      ->check(kPositive);
+  command
+      ->add_option("--revoked", options.revoked,
+                   "Losses of each device an hour, at random, as of transient machines")
+      ->check(kPositive);
+  command
+      ->add_option("--back", options.back_seconds,
+                   "Seconds from a loss to the next device, or to the server's return")
+      ->check(kPositive)
+      ->capture_default_str();
+  command->add_option("--sync", options.sync, kSyncHelp);
+  command->add_option("--target-loss", options.target_loss, "Target loss (default: the file's)")
+      ->check(kPositive);
+  command->add_option("--seeds", options.seeds, "Runs of each row")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  add_variant_runs(command, options);
+}
+
 void add_replay(CLI::App* command, ReplayRun& options) {
   command
       ->add_option("RUN", options.run,
@@ -773,6 +802,8 @@ constexpr Command kCommands[] = {
      with<WhatIf, add_what_if, what_if>},
     {"replay", "Run a real run again in virtual time, and set both side by side",
      with<ReplayRun, add_replay, replay>},
+    {"plan", "Show how many devices a target needs, what it costs, and what a lost node costs",
+     with<PlanRun, add_plan, plan>},
     {"bounds", "Show how near sync models come to what the cluster could do",
      with<BoundsRun, add_bounds, bounds>},
     {"compare-runs", "Set runs side by side: medians, intervals, and a test of significance",

@@ -100,6 +100,23 @@ struct BoundsRun {
 };
 int bounds(const BoundsRun& options, std::stop_token stop);
 
+// `rubato plan`: how many devices a target needs, and what it costs.
+struct PlanRun {
+  std::string file;
+  std::string like;                   // group of the devices; empty: the largest
+  std::vector<int> devices;           // numbers of them; empty: half, double and four times as many
+  std::optional<double> within;       // seconds in which the target is to be reached
+  double revoked = 0;                 // losses of a device an hour; each is random
+  double back_seconds = 120;          // from a loss to the next device, or to the server's return
+  std::string sync;                   // empty: as the file says
+  std::optional<double> target_loss;  // instead of the file's
+  int seeds = 3;
+  int threads = 0;  // 0: one a core
+  bool json = false;
+  bool quiet = false;  // no progress
+};
+int plan(const PlanRun& options, std::stop_token stop);
+
 // `rubato replay`: a real run beside the same in virtual time.
 struct ReplayRun {
   std::string run;  // a directory, or a run's name: cli/run_place.hpp

@@ -70,6 +70,11 @@ constexpr std::array kExamples{
   rubato whatif latest --without slow
       the cluster as it was measured in that run
 )"},
+    Example{"plan", R"(  rubato plan {files}/clusters/edge-3.toml --devices 1,4,8 --within 300
+      how many devices are in time, and what a lost worker or server costs
+  rubato plan {files}/clusters/edge-3.toml --revoked 6 --back 60
+      machines that are taken away six times an hour, for a minute
+)"},
     Example{"bounds", R"(  rubato bounds {files}/clusters/edge-3.toml
       trains serially with several batches, then under {titles}; how near each comes to the bounds
   rubato bounds {files}/clusters/edge-3.toml --sync {baseline},{trained} --target-loss 0.6

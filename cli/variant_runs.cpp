@@ -80,6 +80,10 @@ Result<std::vector<std::vector<RunRecord>>> run_variants(const std::vector<Varia
   // Seed by seed, so that an early error shows soon.
   const auto variant_of = [&](std::size_t job) { return job % variants.size(); };
   const auto seed_of = [&](std::size_t job) { return job / variants.size(); };
+  const auto seed_of_run = [&](std::size_t job) {
+    const Variant& variant = variants[variant_of(job)];
+    return variant.config.seed + variant.seeds_before + seed_of(job);
+  };
   std::vector<std::size_t> numbers;
   for (std::size_t job = 0; job < count; ++job) numbers.push_back(variant_of(job));
   std::optional<report::StudyProgress> progress;
@@ -89,15 +93,14 @@ Result<std::vector<std::vector<RunRecord>>> run_variants(const std::vector<Varia
       count, threads, stop,
       [&](std::size_t job, const std::stop_token& token) {
         const Variant& variant = variants[variant_of(job)];
-        return run_variant(variant, variant.config.seed + seed_of(job), *loaded[variant_of(job)],
-                           options.path, token);
+        return run_variant(variant, seed_of_run(job), *loaded[variant_of(job)], options.path,
+                           token);
       },
       [&](std::size_t job, Computed done) -> Result<void> {
         const Variant& variant = variants[variant_of(job)];
         if (progress)
-          progress->end_run(
-              job, fmt::format("{} seed {}", variant.name, variant.config.seed + seed_of(job)),
-              variant_outcome(done.record), done.cost_seconds);
+          progress->end_run(job, fmt::format("{} seed {}", variant.name, seed_of_run(job)),
+                            variant_outcome(done.record), done.cost_seconds);
         if (options.on_samples)
           options.on_samples(variant_of(job), seed_of(job), std::move(done.samples));
         records[variant_of(job)][seed_of(job)] = std::move(done.record);

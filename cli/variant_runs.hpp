@@ -23,7 +23,10 @@ namespace rubato::cli {
 struct Variant {
   std::string name;  // in messages
   std::string sync;
-  cluster::ClusterConfig config;  // its runs have the seeds config.seed and the ones after it
+  cluster::ClusterConfig config;
+  // Its runs have the seeds config.seed + seeds_before and the ones after it. The data are those of
+  // config.seed.
+  std::uint64_t seeds_before = 0;
 };
 
 struct VariantOptions {

@@ -64,6 +64,8 @@ std::vector<Printing> printing_commands() {
       {{"replay", "up", "--seeds", "1", "--json"}},
       {{"bounds", "quick.toml", "--sync", "bsp", "--seeds", "1"}},
       {{"bounds", "quick.toml", "--sync", "bsp", "--seeds", "1", "--json"}},
+      {{"plan", "quick.toml", "--devices", "1", "--seeds", "1"}},
+      {{"plan", "quick.toml", "--devices", "1", "--seeds", "1", "--json"}},
       {{"report", "run"}},
       {{"report", "run", "--json"}},
       {{"report", "study"}},

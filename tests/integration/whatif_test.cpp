@@ -200,6 +200,36 @@ TEST_CASE("compare --bounds and a study with bounds say what bounds says") {
   CHECK(contains(output_of(place, {"compare", "endless.toml", "--bounds"}, 2), "has no target"));
 }
 
+TEST_CASE("plan: sizes, revocations, losses, and who is not missed") {
+  const Workplace place;
+  place.write("quick.toml",
+              QuickCluster{.learning_rate = 0.01, .link = "latency_seconds = 0.01"}.text());
+  const std::vector<std::string> words{"plan",   "quick.toml", "--devices", "1,6",     "--like",
+                                       "fast",   "--back",     "0.5",       "--seeds", "2",
+                                       "--sync", "asp",        "--json",    "--quiet"};
+  const Json all = Json::parse(output_of(place, words));
+  REQUIRE(all.at("sizes").size() == 3);  // the file has 2
+  CHECK(all.at("sizes")[1].at("devices") == 2);
+  const auto time = [](const Json& row) { return row.at("time_to_target_s").get<double>(); };
+  const auto bytes = [](const Json& row) { return row.at("bytes").get<double>(); };
+  CHECK(bytes(all.at("sizes")[2]) > 2 * bytes(all.at("sizes")[0]));
+  // A worker for good, a worker that comes back, a server under each durability.
+  REQUIRE(all.at("losses").size() == 5);
+  const auto more = [&](std::size_t i) { return all.at("losses")[i].at("more_s").get<double>(); };
+  // Half the way is lost, and the pause.
+  CHECK(more(4) == doctest::Approx(time(all.at("sizes")[1]) / 2 + 0.5));
+  CHECK(more(3) < more(4));
+  auto revoked = words;
+  revoked.insert(revoked.end(), {"--revoked", "6000"});
+  const Json with = Json::parse(output_of(place, revoked));
+  for (const Json& size : with.at("sizes")) CHECK(size.at("lost").get<double>() > 0);
+  for (const Json& size : all.at("sizes")) CHECK(size.at("lost") == 0);
+  CHECK(with.at("losses") == all.at("losses"));
+  CHECK(contains(output_of(place, {"plan", "quick.toml", "--like", "fats"}, 2), "no group"));
+  place.write("endless.toml", QuickCluster{.stop = kEndless}.text());
+  CHECK(contains(output_of(place, {"plan", "endless.toml"}, 2), "has no target"));
+}
+
 // Rennala makes synchronous gradients at one point, which T_opt bounds.
 TEST_CASE("bounds: Rennala's best S of all tried does not beat T_opt by more than 5 %") {
   const Workplace place;
