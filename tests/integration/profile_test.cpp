@@ -210,7 +210,7 @@ TEST_CASE("compare --profile draws in virtual time what results.json counts") {
   const TraceFile trace(place.path("p.json"));
   const Json results = Json::parse(read_text(place.path("o") / "results.json"));
   REQUIRE(results.at("runs").size() == 2);
-  CHECK(trace.processes().size() == 6);
+  CHECK(trace.processes().size() == 8);  // of each run three workers and the critical path
   for (const Json& run : results.at("runs")) {
     for (const Json& worker : run.at("workers")) {
       const std::string process =
