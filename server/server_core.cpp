@@ -68,6 +68,7 @@ void ServerCore::on_wakeup(Instant now) {
         hello.snapshots.back().begin = found.range.begin;
       }
       send(scheduler_, std::move(hello));
+      orders_.on_hello(now);
       break;
     }
     case proto::Joiner::Due::Heartbeat:
@@ -227,6 +228,7 @@ void ServerCore::on_welcome(Instant now, Incarnation run, const proto::Welcome& 
   }
   id_ = welcome.you;
   orders_.join(run, inventory_.snapshots);
+  orders_.on_welcome(now);
   begin_norms();
   range_ = welcome.range;
   const bool blank = options_.shard.blank != nullptr;

@@ -11,6 +11,8 @@ namespace {
 // An order that took so much longer than the quickest one would mix moments.
 constexpr Duration kOrderLateAfter = Duration::from_ms(1500);
 constexpr Duration kClockStoodStill = Duration::from_ms(-100);
+// A Welcome that took longer may have waited for other servers.
+constexpr Duration kAtOnce = Duration::from_ms(500);
 
 }  // namespace
 
@@ -22,6 +24,15 @@ void SnapshotOrders::join(Incarnation run, std::span<const Storage::Found> found
 
 void SnapshotOrders::learn_trip(Duration trip) {
   least_trip_ = std::min(trip, least_trip_.value_or(trip));
+}
+
+void SnapshotOrders::on_hello(Instant now) {
+  hello_sent_ = now;
+  ++hellos_;
+}
+
+void SnapshotOrders::on_welcome(Instant now) {
+  if (hellos_ == 1 && now - hello_sent_ <= kAtOnce) learn_trip(now - hello_sent_);
 }
 
 // A machine that slept has a clock that stood still: then the trip seems to end before it began.

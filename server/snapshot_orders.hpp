@@ -27,6 +27,11 @@ class SnapshotOrders {
 
   // A word to the scheduler and an order back took so long.
   void learn_trip(Duration trip);
+  // A Hello goes to the scheduler, and then its Welcome is here. One that came at once to the only
+  // Hello tells the trip. Else the first answers might be those that a cut has held back, and a
+  // late order would look usual.
+  void on_hello(Instant now);
+  void on_welcome(Instant now);
   // Whether the order can be carried out now; if not, `warnings` get a line.
   bool accepts(Instant now, const proto::Save& order, Lines& warnings);
   // A snapshot is being written. Returns: what it is called. `commits`: that it holds.
@@ -53,6 +58,8 @@ class SnapshotOrders {
   Incarnation run_ = 0;
   std::optional<std::uint64_t> saving_;
   std::optional<Duration> least_trip_;
+  Instant hello_sent_;
+  std::uint64_t hellos_ = 0;
   std::uint64_t saved_ = 0;
   std::vector<proto::SnapshotInfo> known_;
   bool left_out_ = false;  // an order, since the last one was accepted; it was told

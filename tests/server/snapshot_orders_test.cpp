@@ -34,6 +34,22 @@ TEST_CASE("orders: one that took 1.5 s longer than the quickest is late, and tea
   CHECK_FALSE(world.accepts(6, 1.65));
 }
 
+TEST_CASE("orders: answers that a cut has held back do not make a late order look usual") {
+  for (const int hellos : {1, 2}) {
+    CAPTURE(hellos);
+    World world;
+    for (int i = 0; i < hellos; ++i) world.orders.on_hello(Instant{} + Duration::from_seconds(i));
+    world.orders.on_welcome(Instant{} + Duration::from_seconds(hellos - 1 + 0.01));
+    world.orders.learn_trip(Duration::from_seconds(3.7));
+    // Of two Hellos nobody knows which one was answered.
+    CHECK(world.accepts(1, 2.3) == (hellos == 2));
+  }
+  World waited;  // for other servers
+  waited.orders.on_hello({});
+  waited.orders.on_welcome(Instant{} + Duration::from_seconds(0.6));
+  CHECK_FALSE(waited.accepts(1, 1.6));
+}
+
 TEST_CASE("orders: a clock that stood still makes an order late, an unknown one does not") {
   World world;
   CHECK_FALSE(world.accepts(1, -0.2));
