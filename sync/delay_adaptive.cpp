@@ -23,19 +23,12 @@ struct DelayAdaptiveOptions {
   std::optional<int> delay;  // c >= 1
 };
 
-class DelayAdaptiveGate final : public Gate {
+class DelayAdaptiveGate final : public DelayGate {
  public:
   explicit DelayAdaptiveGate(const DelayAdaptiveOptions& options) : options_(options) {}
 
-  void on_join(Instant, WorkerId worker) override { delays_.join(worker); }
-
-  GateActions on_leave(Instant, WorkerId worker) override {
-    delays_.leave(worker);
-    return {};
-  }
-
   GateActions on_commit(Instant, WorkerId worker) override {
-    const double c = options_.delay ? *options_.delay : static_cast<double>(delays_.members());
+    const auto c = static_cast<double>(or_members(options_.delay));
     const auto delay = static_cast<double>(delays_.of(worker));
     delays_.on_update();
     delays_.on_answer(worker);
@@ -44,7 +37,6 @@ class DelayAdaptiveGate final : public Gate {
 
  private:
   const DelayAdaptiveOptions options_;
-  Delays delays_;
 };
 
 }  // namespace

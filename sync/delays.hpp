@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 
 #include "base/check.hpp"
 #include "base/ids.hpp"
+#include "sync/model.hpp"
 
 namespace rubato::sync {
 
@@ -35,6 +37,23 @@ class Delays {
  private:
   std::uint64_t updates_ = 0;
   std::map<WorkerId, std::uint64_t> base_;  // updates_ when the member was last answered
+};
+
+// The gate of a model that judges commits by their delays.
+class DelayGate : public Gate {
+ public:
+  void on_join(Instant, WorkerId worker) override { delays_.join(worker); }
+  GateActions on_leave(Instant, WorkerId worker) override {
+    delays_.leave(worker);
+    return {};
+  }
+
+ protected:
+  // Of an option that is one a member unless given.
+  std::size_t or_members(const std::optional<int>& given) const {
+    return given ? static_cast<std::size_t>(*given) : delays_.members();
+  }
+  Delays delays_;
 };
 
 }  // namespace rubato::sync

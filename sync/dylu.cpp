@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include "sync/model_row.hpp"
+#include "sync/steps_by_speed.hpp"
 
 namespace rubato::sync {
 
@@ -31,13 +30,10 @@ void DyluTuner::update_all(Instant now) {
 }
 
 void DyluTuner::update(Instant now, WorkerId worker, const WorkerProgress& progress) {
-  constexpr double kMoved = 0.1;  // smaller changes are jitter
-  const double share = judged_.seconds() / progress.step_time.seconds();
-  // A hair above, so that equal speeds measured a rounding apart count as equal.
-  const double floored = std::floor(share * options_.local_steps + 1e-6);
-  const auto steps = static_cast<std::uint32_t>(std::max(1.0, floored));
+  const double share = speed_share(judged_, progress.step_time);
+  const std::uint32_t steps = steps_by_speed(share, options_.local_steps);
   std::uint32_t& ordered = ordered_[worker];
-  if (std::abs(static_cast<double>(steps) - ordered) <= kMoved * ordered) return;
+  if (!steps_moved(ordered, steps)) return;
   ordered = steps;
   order(worker, {.local_steps = steps});
   decide({.at = now,

@@ -23,16 +23,9 @@ struct FedAsyncOptions {
   double staleness_exponent = 0.5;  // a >= 0
 };
 
-class FedAsyncGate final : public Gate {
+class FedAsyncGate final : public DelayGate {
  public:
   explicit FedAsyncGate(const FedAsyncOptions& options) : options_(options) {}
-
-  void on_join(Instant, WorkerId worker) override { delays_.join(worker); }
-
-  GateActions on_leave(Instant, WorkerId worker) override {
-    delays_.leave(worker);
-    return {};
-  }
 
   // The commit's own weight is alpha.
   GateActions on_commit(Instant, WorkerId worker) override {
@@ -46,7 +39,6 @@ class FedAsyncGate final : public Gate {
 
  private:
   const FedAsyncOptions options_;
-  Delays delays_;
 };
 
 }  // namespace

@@ -2,20 +2,20 @@
 //     d_i = U_i / a_i;  W <- W - eta a (d_1 + ... + d_m),  a = (a_1 + ... + a_m) / m.
 // Source: Wang, Liu, Liang, Joshi, Poor, "Tackling the objective inconsistency problem in
 // heterogeneous federated optimization", NeurIPS 2020, arXiv 2007.07481, Sec. 4, for local SGD.
-// Letters: U_i update of worker i, a_i its local steps in a round (the norm of the paper's vector
-// a_i for SGD without momentum), a their mean (the paper's effective tau), m members, eta the
-// global rate, 1/m unless given, tau the steps of the fastest worker.
+// Letters: U_i is the update of worker i, a_i its local steps in a round, and a their mean. These
+// are the norm of the paper's vector a_i, for SGD without momentum, and its effective tau. There
+// are m members, eta is the global rate, 1/m unless given, and tau the steps of the fastest worker.
 //
 // A fast worker makes more local steps, as under DyLU, so nobody waits long. Without the norm its
 // data would count for more. The paper weighs workers by their samples; here all count alike, as
 // in every model. Until all speeds are known, every worker commits every step.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
+#include <map>
 
 #include "sync/model_row.hpp"
 #include "sync/queued_tuner.hpp"
+#include "sync/steps_by_speed.hpp"
 
 namespace rubato::sync {
 namespace {
@@ -38,21 +38,13 @@ class FedNovaTuner final : public QueuedTuner {
     QueuedTuner::on_progress(now, worker, progress);
     if (!all_timed()) return;
     if (fastest() != judged_ || told_.size() < members().size() ||
-        moved(told_.at(worker), steps_of(progress)))
+        steps_moved(told_.at(worker), steps_of(progress)))
       update(now);
   }
 
  private:
-  static bool moved(std::uint32_t told, std::uint32_t steps) {
-    constexpr double kMoved = 0.1;  // smaller changes are jitter
-    return std::abs(static_cast<double>(steps) - told) > kMoved * told;
-  }
-
   std::uint32_t steps_of(const WorkerProgress& progress) const {
-    const double share = fastest().seconds() / progress.step_time.seconds();
-    // A hair above, so that equal speeds measured a rounding apart count as equal.
-    return static_cast<std::uint32_t>(
-        std::max(1.0, std::floor(share * options_.local_steps + 1e-6)));
+    return steps_by_speed(speed_share(fastest(), progress.step_time), options_.local_steps);
   }
 
   // The steps of one worker are in the weights of all.
@@ -62,7 +54,7 @@ class FedNovaTuner final : public QueuedTuner {
     bool any = told_.size() != weighed_;
     for (const auto& [worker, progress] : members()) {
       std::uint32_t& told = told_[worker];
-      if (!moved(told, steps_of(progress))) continue;
+      if (!steps_moved(told, steps_of(progress))) continue;
       told = steps_of(progress);
       any = true;
     }

@@ -1,9 +1,9 @@
 // MIFA: rounds of all members, in which the last update of a worker that left counts on:
 //     u_i <- U_i of every member i;  W <- W - eta/n (u_1 + ... + u_n).
 // Source: Gu, Huang, Zhang, Huang, "Fast federated learning in the presence of arbitrary device
-// unavailability", NeurIPS 2021, arXiv 2106.04159, Alg. 1. Letters: U_i update of worker i after
-// tau local steps, u_i the last one that the shard remembers of it, n workers that are remembered,
-// eta the global rate, 1 unless given.
+// unavailability", NeurIPS 2021, arXiv 2106.04159, Alg. 1. Letters: U_i is the update of worker i
+// after tau local steps, and u_i the last one that the shard remembers of it. It remembers n
+// workers. eta is the global rate, 1 unless given.
 //
 // So the parameters do not move to the data of those that are there more often. The cost is a shard
 // of memory for each worker. The paper knows its devices. Here a worker that returns has a new id,

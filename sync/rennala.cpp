@@ -21,22 +21,15 @@ struct RennalaOptions {
   std::optional<int> gradients;  // S >= 1
 };
 
-class RennalaGate final : public Gate {
+class RennalaGate final : public DelayGate {
  public:
   explicit RennalaGate(const RennalaOptions& options) : options_(options) {}
-
-  void on_join(Instant, WorkerId worker) override { delays_.join(worker); }
-
-  GateActions on_leave(Instant, WorkerId worker) override {
-    delays_.leave(worker);
-    return {};
-  }
 
   GateActions on_commit(Instant, WorkerId worker) override {
     GateActions actions{.apply = {}, .release = {worker}};
     if (delays_.of(worker) == 0) {
       actions.collect = {{worker, 1}};
-      if (++collected_ >= wanted()) {
+      if (++collected_ >= or_members(options_.gradients)) {
         actions.flush = true;
         collected_ = 0;
         delays_.on_update();
@@ -47,12 +40,7 @@ class RennalaGate final : public Gate {
   }
 
  private:
-  std::size_t wanted() const {  // S
-    return options_.gradients ? static_cast<std::size_t>(*options_.gradients) : delays_.members();
-  }
-
   const RennalaOptions options_;
-  Delays delays_;
   std::size_t collected_ = 0;  // gradients since the last update
 };
 

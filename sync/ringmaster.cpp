@@ -21,20 +21,13 @@ struct RingmasterOptions {
   std::optional<int> delay;  // R >= 1
 };
 
-class RingmasterGate final : public Gate {
+class RingmasterGate final : public DelayGate {
  public:
   explicit RingmasterGate(const RingmasterOptions& options) : options_(options) {}
 
-  void on_join(Instant, WorkerId worker) override { delays_.join(worker); }
-
-  GateActions on_leave(Instant, WorkerId worker) override {
-    delays_.leave(worker);
-    return {};
-  }
-
   GateActions on_commit(Instant, WorkerId worker) override {
     GateActions actions{.apply = {}, .release = {worker}};
-    if (delays_.of(worker) < threshold()) {
+    if (delays_.of(worker) < or_members(options_.delay)) {
       actions.apply = {worker};
       delays_.on_update();
     }
@@ -43,12 +36,7 @@ class RingmasterGate final : public Gate {
   }
 
  private:
-  std::uint64_t threshold() const {  // R
-    return options_.delay ? static_cast<std::uint64_t>(*options_.delay) : delays_.members();
-  }
-
   const RingmasterOptions options_;
-  Delays delays_;
 };
 
 }  // namespace
