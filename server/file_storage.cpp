@@ -190,18 +190,22 @@ class Reader {
 
   void take(std::span<std::byte> out) {
     if (out.size() > left_) good_ = false;
-    for (; good_ && !out.empty(); out = out.subspan(std::min(kPieceBytes, out.size()))) {
+    while (good_ && !out.empty()) {
       const auto piece = out.first(std::min(kPieceBytes, out.size()));
       good_ = std::fread(piece.data(), 1, piece.size(), file_) == piece.size();
       if (good_) running_.add(piece);
       left_ -= piece.size();
+      out = out.subspan(piece.size());
     }
   }
   // Requires: the file has so many.
   void pass_over(std::uint64_t bytes) {
-    passed_.resize(std::min(bytes, std::max(kPieceBytes, std::uint64_t{passed_.size()})));
-    for (; good_ && bytes > 0; bytes -= std::min<std::uint64_t>(bytes, passed_.size()))
-      take(std::span(passed_).first(std::min<std::uint64_t>(bytes, passed_.size())));
+    passed_.resize(kPieceBytes);
+    while (good_ && bytes > 0) {
+      const auto piece = std::span(passed_).first(std::min<std::uint64_t>(bytes, kPieceBytes));
+      take(piece);
+      bytes -= piece.size();
+    }
   }
 
   std::FILE* file_;
