@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <span>
+#include <string_view>
 
 #include "base/check.hpp"
 #include "base/prefetch.hpp"
@@ -849,13 +850,12 @@ std::string VirtualCluster::name_of(Node place) const {
 // The path of each worker, weighed by its steps. That of the most steps is drawn.
 void VirtualCluster::add_path(RunRecord& record) const {
   if (!path_ || !scheduler().started()) return;
+  std::map<std::string_view, double> steps;  // of all lives
+  for (const WorkerRecord& worker : record.workers)
+    steps[worker.id] += static_cast<double>(worker.steps);
   std::vector<CriticalPath::End> ends;
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    ends.push_back({workers_[i].reply_cause, 0});
-    for (const WorkerRecord& worker : record.workers)
-      if (worker.id == plan_.workers[i].name)
-        ends.back().weight += static_cast<double>(worker.steps);
-  }
+  for (std::size_t i = 0; i < workers_.size(); ++i)
+    ends.push_back({workers_[i].reply_cause, steps[plan_.workers[i].name]});
   const auto name = [this](Node place) { return name_of(place); };
   const Instant started = *scheduler().started();
   record.path = path_->shares(ends, started, name);
