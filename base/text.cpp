@@ -29,6 +29,10 @@ std::string duration_text(double seconds) {
   return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
 }
 
+std::string duration_or(double seconds, const char* missed) {
+  return std::isfinite(seconds) ? duration_text(seconds) : missed;
+}
+
 std::string left_text(std::optional<double> seconds) {
   if (!seconds) return "time left unknown";
   const auto steps = [&](double of) {

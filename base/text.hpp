@@ -14,6 +14,8 @@ namespace rubato {
 
 // 7.31 s, 42.5 s, 6 min 10 s, 1 h 02 min. Requires: not negative, finite.
 std::string duration_text(double seconds);
+// The same; `missed` for infinity: a time that never comes.
+std::string duration_or(double seconds, const char* missed = "not reached");
 
 // "about 25 s left", "about 4 min left", "about 1 h 20 min left"; "time left unknown".
 std::string left_text(std::optional<double> seconds);

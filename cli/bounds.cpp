@@ -29,11 +29,8 @@
 namespace rubato::cli {
 namespace {
 
-// Mini-batches of an update in the serial runs.
-const std::vector<int> kBatches{1, 4, 16};
-
-std::string reached_text(double time) {
-  return std::isfinite(time) ? duration_text(time) : "not reached";
+std::string workers_text(const cluster::ClusterConfig& config) {
+  return counted(static_cast<std::uint64_t>(config.worker_count()), "worker");
 }
 
 std::string share_text(double bound, double time) {
@@ -41,13 +38,9 @@ std::string share_text(double bound, double time) {
 }
 
 struct FoundBounds {
-  std::vector<Serial> serial;
-  std::size_t workers = 0;
-  whatif::UpdatesNeeded updates;
-  double linear = 0;
+  SerialBounds of;
   std::string fastest;    // group of the fastest worker
   whatif::Forecast hero;  // it alone
-  whatif::BestGather best;
   std::vector<whatif::Forecast> models;
 };
 
@@ -75,19 +68,8 @@ Result<FoundBounds> find_bounds(const cluster::ClusterConfig& config,
   RUBATO_ASSIGN(const auto variants, bounded_variants(config, models));
   RunData data;
   FoundBounds found;
-  RUBATO_ASSIGN(found.serial, run_serial(config, kBatches, how, data, stop));
+  RUBATO_ASSIGN(found.of, run_serial_bounds(config, models.front(), how, data, stop));
   RUBATO_ASSIGN(const auto records, run_variants(variants, how, data, stop));
-  RUBATO_ASSIGN(const LoadedData* loaded, data.of(config));
-  RUBATO_ASSIGN(const auto plan,
-                cluster::make_plan(config, models.front(), config.seed, loaded->split.train.shape,
-                                   loaded->split.train.classes));
-  const auto speeds = whatif::worker_speeds(config, plan.parameters);
-  found.workers = speeds.size();
-  std::vector<whatif::SerialRun> sizes;
-  for (const Serial& each : found.serial) sizes.push_back(each.run);
-  found.updates = whatif::fit_updates(sizes);
-  found.linear = whatif::linear_bound(sizes.front().updates, speeds);
-  found.best = whatif::best_gather(found.updates, speeds);
   for (std::size_t i = 0; i < records.size(); ++i)
     found.models.push_back(whatif::forecast(variants[i].name, records[i]));
   found.fastest = variants.back().config.workers.front().name;
@@ -98,20 +80,20 @@ Result<FoundBounds> find_bounds(const cluster::ClusterConfig& config,
 
 void print_bounds_json(const cluster::ClusterConfig& config, const FoundBounds& found) {
   report::Json runs = report::Json::array();
-  for (const Serial& each : found.serial)
+  for (const Serial& each : found.of.serial)
     runs.push_back({{"batches", each.run.batches},
                     {"updates", each.run.updates},
                     {"learning_rate", each.rate * config.training.learning_rate}});
   report::Json all{
-      {"linear_s", found.linear},           {"hero", whatif::forecast_json(found.hero)},
-      {"t_opt_s", found.best.seconds},      {"best_batches", found.best.batches},
-      {"useless", found.best.useless},      {"updates_least", found.updates.least},
-      {"noise_scale", found.updates.noise}, {"serial", std::move(runs)},
+      {"linear_s", found.of.linear},           {"hero", whatif::forecast_json(found.hero)},
+      {"t_opt_s", found.of.best.seconds},      {"best_batches", found.of.best.batches},
+      {"useless", found.of.best.useless},      {"updates_least", found.of.updates.least},
+      {"noise_scale", found.of.updates.noise}, {"serial", std::move(runs)},
       {"models", report::Json::array()}};
   for (const whatif::Forecast& row : found.models) {
     report::Json one = whatif::forecast_json(row);
     one["linear_share"] =
-        std::isfinite(row.time) ? report::Json(found.linear / row.time) : report::Json(nullptr);
+        std::isfinite(row.time) ? report::Json(found.of.linear / row.time) : report::Json(nullptr);
     all["models"].push_back(std::move(one));
   }
   fmt::print("{}\n", all.dump(2));
@@ -122,48 +104,46 @@ std::vector<std::vector<std::string>> bounds_columns(const FoundBounds& found) {
       {"Model"}, {"To target"}, {"Of linear bound"}, {"Of hero"}, {"Of T_opt"}};
   for (const whatif::Forecast& row : found.models) {
     columns[0].push_back(row.name);
-    columns[1].push_back(reached_text(row.time));
-    columns[2].push_back(share_text(found.linear, row.time));
+    columns[1].push_back(duration_or(row.time));
+    columns[2].push_back(share_text(found.of.linear, row.time));
     columns[3].push_back(std::isfinite(found.hero.time) ? share_text(found.hero.time, row.time)
                                                         : "-");
-    columns[4].push_back(share_text(found.best.seconds, row.time));
+    columns[4].push_back(share_text(found.of.best.seconds, row.time));
   }
   return columns;
 }
 
 std::string serial_text(const cluster::ClusterConfig& config, const FoundBounds& found) {
   std::string needed;
-  for (const Serial& each : found.serial)
+  for (const Serial& each : found.of.serial)
     needed += fmt::format("{}{} of {:.0f} samples (rate {:g})", needed.empty() ? "" : ", ",
                           count_text(each.run.updates), each.run.batches * config.training.batch,
                           each.rate * config.training.learning_rate);
   return fmt::format(
       "Serial updates to the target: {}. So at least {:.0f}, and the noise scale is {:.1f} "
       "mini-batches.",
-      needed, found.updates.least, found.updates.noise);
+      needed, found.of.updates.least, found.of.updates.noise);
 }
 
 // Empty: all are worth it.
-std::string useless_text(const FoundBounds& found) {
-  if (found.best.useless.empty()) return {};
+std::string useless_text(const cluster::ClusterConfig& config, const FoundBounds& found) {
+  if (found.of.best.useless.empty()) return {};
   return fmt::format(
       "Not worth their energy there: {} of {}, which make no whole step for such an update: {}.",
-      found.best.useless.size(), counted(found.workers, "worker"),
-      fmt::join(found.best.useless, ", "));
+      found.of.best.useless.size(), workers_text(config), fmt::join(found.of.best.useless, ", "));
 }
 
 void print_bounds(const cluster::ClusterConfig& config, const FoundBounds& found, int seeds) {
   const std::size_t width = text_columns(stdout);
-  fmt::print("{}: {}, {}, virtual time\n\n", config.name,
-             counted(static_cast<std::uint64_t>(config.worker_count()), "worker"),
+  fmt::print("{}: {}, {}, virtual time\n\n", config.name, workers_text(config),
              counted(static_cast<std::uint64_t>(seeds), "seed"));
   fmt::print("{}\n", wrapped(serial_text(config, found), width));
   fmt::print("Linear bound: {}, serial gradients at the whole cluster's speed\n",
-             duration_text(found.linear));
-  fmt::print("Hero:         {}, {} alone\n", reached_text(found.hero.time), found.fastest);
+             duration_text(found.of.linear));
+  fmt::print("Hero:         {}, {} alone\n", duration_or(found.hero.time), found.fastest);
   fmt::print("T_opt:        {}, synchronous gradients at one point, {} an update\n",
-             duration_text(found.best.seconds), counted(found.best.batches, "mini-batch"));
-  if (const std::string useless = useless_text(found); !useless.empty())
+             duration_text(found.of.best.seconds), counted(found.of.best.batches, "mini-batch"));
+  if (const std::string useless = useless_text(config, found); !useless.empty())
     fmt::print("{}\n", wrapped(useless, width));
   fmt::print("\n{}\n", report::aligned(bounds_columns(found), width));
 }
@@ -175,7 +155,7 @@ report::TimesPage bounds_page(const cluster::ClusterConfig& config, const FoundB
   page.title = "How far from the best";
   page.cluster = config.name;
   page.command = options.command;
-  page.facts = {counted(found.workers, "worker"),
+  page.facts = {workers_text(config),
                 "target: " + targets_text(config.stop.target_loss, config.stop.target_accuracy,
                                           config.stop.class_targets, config.dataset.task),
                 counted(static_cast<std::uint64_t>(options.seeds), "seed"), "virtual time"};
@@ -183,7 +163,7 @@ report::TimesPage bounds_page(const cluster::ClusterConfig& config, const FoundB
       *std::ranges::min_element(found.models, {}, [](const auto& row) { return row.time; });
   page.headline = std::isfinite(best.time)
                       ? fmt::format("{} reaches {} of the linear bound, the most.", best.name,
-                                    share_text(found.linear, best.time))
+                                    share_text(found.of.linear, best.time))
                       : "No model reaches the target.";
   const auto columns = bounds_columns(found);
   for (const auto& column : columns) page.header.push_back(column.front());
@@ -191,13 +171,13 @@ report::TimesPage bounds_page(const cluster::ClusterConfig& config, const FoundB
     page.rows.push_back({.name = name, .kind = Kind::Bound, .time = time, .low = 0, .high = 0});
     page.rows.back().cells = {shown, "", "", ""};
   };
-  add_bound("Linear bound", found.linear, duration_text(found.linear));
-  add_bound("T_opt", found.best.seconds, duration_text(found.best.seconds));
+  add_bound("Linear bound", found.of.linear, duration_text(found.of.linear));
+  add_bound("T_opt", found.of.best.seconds, duration_text(found.of.best.seconds));
   page.rows.push_back(whatif::times_row(found.hero, Kind::Reference));
   page.rows.back().name = found.fastest + " alone";
-  page.rows.back().cells = {reached_text(found.hero.time),
-                            share_text(found.linear, found.hero.time), "",
-                            share_text(found.best.seconds, found.hero.time)};
+  page.rows.back().cells = {duration_or(found.hero.time),
+                            share_text(found.of.linear, found.hero.time), "",
+                            share_text(found.of.best.seconds, found.hero.time)};
   for (std::size_t i = 0; i < found.models.size(); ++i) {
     page.rows.push_back(whatif::times_row(found.models[i], Kind::Change));
     for (std::size_t c = 1; c < columns.size(); ++c)
@@ -207,9 +187,9 @@ report::TimesPage bounds_page(const cluster::ClusterConfig& config, const FoundB
       "Linear bound: serial gradients at the whole cluster's speed.",
       fmt::format("T_opt: the best that synchronous gradients at one point can do, {} an update. "
                   "Asynchrony and local steps are outside its model.",
-                  counted(found.best.batches, "mini-batch")),
+                  counted(found.of.best.batches, "mini-batch")),
       serial_text(config, found)};
-  if (std::string useless = useless_text(found); !useless.empty())
+  if (std::string useless = useless_text(config, found); !useless.empty())
     page.notes.push_back(std::move(useless));
   return page;
 }

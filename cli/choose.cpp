@@ -34,10 +34,6 @@ constexpr double kUsualCores = 2;
 constexpr std::size_t kPlacesShown = 10;
 constexpr double kEvaluationsMin = 20;  // in a time that can be compared
 
-std::string time_text(double seconds) {
-  return std::isfinite(seconds) ? duration_text(seconds) : "not reached";
-}
-
 double reached_of(const std::vector<double>& times) {
   return static_cast<double>(
       std::ranges::count_if(times, [](double t) { return std::isfinite(t); }));
@@ -53,11 +49,10 @@ std::string places_table(const OptionRuns& runs, const std::vector<Halving::Plac
     const double reached = reached_of(place.times);
     columns[0].push_back(
         fmt::format("{}. {}", columns[0].size(), runs.options()[place.option].text));
-    columns[1].push_back(time_text(place.time));
-    columns[2].push_back(reached == 0
-                             ? "-"
-                             : fmt::format("{} to {}", time_text(least),
-                                           std::isfinite(most) ? time_text(most) : "never"));
+    columns[1].push_back(duration_or(place.time));
+    columns[2].push_back(
+        reached == 0 ? "-"
+                     : fmt::format("{} to {}", duration_or(least), duration_or(most, "never")));
     columns[3].push_back(reached == static_cast<double>(place.times.size())
                              ? fmt::format("{}", place.times.size())
                              : fmt::format("{:.0f}/{}", reached, place.times.size()));
@@ -94,8 +89,8 @@ std::string answer(const OptionRuns& runs, const std::vector<Halving::Place>& ra
     return fmt::format(
         "The choice is {}: {}. {} takes {}, but loses more where links and speeds are "
         "not as the file says.",
-        name(chosen), time_text(ranking[chosen].time), name(0), time_text(first.time));
-  const std::string text = fmt::format("The choice is {}: {}", name(0), time_text(first.time));
+        name(chosen), duration_or(ranking[chosen].time), name(0), duration_or(first.time));
+  const std::string text = fmt::format("The choice is {}: {}", name(0), duration_or(first.time));
   if (ranking.size() < 2 || !std::isfinite(ranking[1].time)) return text + ".";
   const double margin = 1 - first.time / ranking[1].time;
   const bool apart = std::ranges::max(first.times) < std::ranges::min(ranking[1].times);

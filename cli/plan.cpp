@@ -79,6 +79,10 @@ Result<Question> read_plan(const PlanRun& options) {
   return question;
 }
 
+VariantOptions variant_options(const PlanRun& options) {
+  return {.seeds = options.seeds, .threads = options.threads, .quiet = options.quiet};
+}
+
 // The cluster with so many devices of the kind.
 Result<cluster::ClusterConfig> sized(const Question& question, int devices) {
   cluster::ClusterConfig config = question.config;
@@ -193,11 +197,7 @@ Result<std::vector<whatif::Loss>> run_losses(const Question& question, const Run
     sort_events(variant.config);
     variants.push_back(std::move(variant));
   }
-  RUBATO_ASSIGN(
-      const auto records,
-      run_variants(variants,
-                   {.seeds = options.seeds, .threads = options.threads, .quiet = options.quiet},
-                   data, stop));
+  RUBATO_ASSIGN(const auto records, run_variants(variants, variant_options(options), data, stop));
   std::vector<whatif::Loss> losses;
   for (std::size_t i = 0; i < cases.size(); ++i)
     losses.push_back(whatif::loss_of(cases[i].what, before, records[i]));
@@ -214,30 +214,21 @@ Result<std::optional<whatif::Useless>> find_useless(const Question& question,
                                                     const std::stop_token& stop) {
   const cluster::ClusterConfig& config = question.config;
   if (!require_bounds(config)) return std::nullopt;
-  const VariantOptions how{
-      .seeds = options.seeds, .threads = options.threads, .quiet = options.quiet};
-  const auto serial = run_serial(config, {1, 4, 16}, how, data, stop);
+  const auto serial =
+      run_serial_bounds(config, question.sync, variant_options(options), data, stop);
   if (!serial && serial.error().code != ErrorCode::BadInput)
     return tl::unexpected<Error>(serial.error());
   if (!serial) {
     log_warning(serial.error().message);
     return std::nullopt;
   }
-  std::vector<whatif::SerialRun> sizes;
-  for (const Serial& each : *serial) sizes.push_back(each.run);
-  RUBATO_ASSIGN(const LoadedData* loaded, data.of(config));
-  RUBATO_ASSIGN(const auto plan,
-                cluster::make_plan(config, question.sync, config.seed, loaded->split.train.shape,
-                                   loaded->split.train.classes));
   whatif::Useless useless;
-  useless.workers = whatif::best_gather(whatif::fit_updates(sizes),
-                                        whatif::worker_speeds(config, plan.parameters))
-                        .useless;
+  useless.workers = serial->best.useless;
   if (useless.workers.empty()) return std::nullopt;
   Variant without{"without the slowest", question.sync, config};
   for (const std::string& worker : useless.workers)
     RUBATO_TRY(cluster::remove_workers(without.config, worker));
-  RUBATO_ASSIGN(const auto records, run_variants({without}, how, data, stop));
+  RUBATO_ASSIGN(const auto records, run_variants({without}, variant_options(options), data, stop));
   useless.without = whatif::forecast(without.name, records.front());
   useless.ratio = useless.without.time / with.time;
   return useless;
@@ -257,11 +248,8 @@ Result<void> plan_checked(const PlanRun& options, const std::stop_token& stop) {
   // What a loss costs is told of the cluster without other losses.
   Runs calm = runs[as_it_is];
   if (options.revoked > 0) {
-    RUBATO_ASSIGN(
-        auto records,
-        run_variants({{"as it is", question.sync, question.config}},
-                     {.seeds = options.seeds, .threads = options.threads, .quiet = options.quiet},
-                     data, stop));
+    RUBATO_ASSIGN(auto records, run_variants({{"as it is", question.sync, question.config}},
+                                             variant_options(options), data, stop));
     calm = std::move(records.front());
   }
   const whatif::Forecast with = whatif::forecast("as it is", calm);

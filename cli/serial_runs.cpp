@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "cluster/cluster_changes.hpp"
+#include "cluster/cluster_plan.hpp"
 #include "report/comparison.hpp"
 #include "sync/factory.hpp"
 
@@ -57,23 +58,7 @@ double updates_of(const std::vector<RunRecord>& runs) {
   return report::median(updates);
 }
 
-}  // namespace
-
-Result<void> require_bounds(const cluster::ClusterConfig& config) {
-  const bool target =
-      config.stop.target_loss || config.stop.target_accuracy || config.stop.class_targets.any();
-  if (!target)
-    return fail(ErrorCode::BadInput, fmt::format("{}: has no target to bound the time to; give "
-                                                 "--target-loss or stop.target_loss",
-                                                 config.file));
-  if (config.timing_only() || config.described())
-    return fail(ErrorCode::BadInput,
-                fmt::format("{}: bounds need a model and data of ours, in one place, to train on "
-                            "serially",
-                            config.file));
-  return {};
-}
-
+// An entry for each of `sizes`, the mini-batches of an update.
 Result<std::vector<Serial>> run_serial(const cluster::ClusterConfig& config,
                                        const std::vector<int>& sizes, const VariantOptions& options,
                                        RunData& data, const std::stop_token& stop) {
@@ -108,6 +93,41 @@ Result<std::vector<Serial>> run_serial(const cluster::ClusterConfig& config,
     serial.push_back(best);
   }
   return serial;
+}
+
+}  // namespace
+
+Result<void> require_bounds(const cluster::ClusterConfig& config) {
+  const bool target =
+      config.stop.target_loss || config.stop.target_accuracy || config.stop.class_targets.any();
+  if (!target)
+    return fail(ErrorCode::BadInput, fmt::format("{}: has no target to bound the time to; give "
+                                                 "--target-loss or stop.target_loss",
+                                                 config.file));
+  if (config.timing_only() || config.described())
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: bounds need a model and data of ours, in one place, to train on "
+                            "serially",
+                            config.file));
+  return {};
+}
+
+Result<SerialBounds> run_serial_bounds(const cluster::ClusterConfig& config,
+                                       const std::string& sync, const VariantOptions& options,
+                                       RunData& data, const std::stop_token& stop) {
+  SerialBounds bounds;
+  RUBATO_ASSIGN(bounds.serial, run_serial(config, {1, 4, 16}, options, data, stop));
+  RUBATO_ASSIGN(const LoadedData* loaded, data.of(config));
+  RUBATO_ASSIGN(const auto plan,
+                cluster::make_plan(config, sync, config.seed, loaded->split.train.shape,
+                                   loaded->split.train.classes));
+  const auto speeds = whatif::worker_speeds(config, plan.parameters);
+  std::vector<whatif::SerialRun> sizes;
+  for (const Serial& each : bounds.serial) sizes.push_back(each.run);
+  bounds.updates = whatif::fit_updates(sizes);
+  bounds.linear = whatif::linear_bound(sizes.front().updates, speeds);
+  bounds.best = whatif::best_gather(bounds.updates, speeds);
+  return bounds;
 }
 
 Result<double> run_linear_bound(const cluster::ClusterConfig& config, const VariantOptions& options,

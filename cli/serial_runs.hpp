@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "base/result.hpp"
@@ -23,15 +24,21 @@ struct Serial {
 // Whether serial training can reach anything with this cluster's model and data.
 [[nodiscard]] Result<void> require_bounds(const cluster::ClusterConfig& config);
 
-// An entry for each of `batches`, the mini-batches of an update: the median of the seeds, at the
-// rate of several that needs fewest. Requires: require_bounds() holds.
-[[nodiscard]] Result<std::vector<Serial>> run_serial(const cluster::ClusterConfig& config,
-                                                     const std::vector<int>& batches,
+// What serial training with updates of 1, 4 and 16 mini-batches says of a cluster.
+struct SerialBounds {
+  std::vector<Serial> serial;  // an entry a size
+  whatif::UpdatesNeeded updates;
+  double linear = 0;        // seconds
+  whatif::BestGather best;  // T_opt
+};
+// Each size needs the median of the seeds, at the rate of several that needs fewest. Requires:
+// require_bounds() holds; the workers' steps take time. `sync`: any model of the cluster's.
+[[nodiscard]] Result<SerialBounds> run_serial_bounds(const cluster::ClusterConfig& config,
+                                                     const std::string& sync,
                                                      const VariantOptions& options, RunData& data,
                                                      const std::stop_token& stop);
 
-// Seconds of the linear bound (cli/whatif/bounds.hpp). Requires: as run_serial(); the workers'
-// steps take time.
+// Seconds of the linear bound alone, which takes updates of one mini-batch. Requires: the same.
 [[nodiscard]] Result<double> run_linear_bound(const cluster::ClusterConfig& config,
                                               const VariantOptions& options, RunData& data,
                                               const std::stop_token& stop);

@@ -192,10 +192,8 @@ void mark_first(std::vector<ModelSummary>& summaries) {
 // "40.0 s (38.0 s to 45.0 s)".
 std::string time_with_range(const ModelSummary& summary) {
   if (summary.runs.size() == 1) return duration_text(*summary.time_to_target);
-  const std::string longest =
-      std::isfinite(summary.time_max) ? duration_text(summary.time_max) : "never";
   return fmt::format("{} ({} to {})", duration_text(*summary.time_to_target),
-                     duration_text(summary.time_min), longest);
+                     duration_text(summary.time_min), duration_or(summary.time_max, "never"));
 }
 
 // Requires: several of `ranking` are first.

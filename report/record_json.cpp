@@ -21,6 +21,10 @@ Json optional_json(const std::optional<double>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
+Json number_json(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
 std::optional<double> optional_number(const Json& json) {
   if (json.is_null()) return std::nullopt;
   return json.get<double>();

@@ -22,6 +22,8 @@ HostInfo parse_host(const Json& json);
 // Nothing is written as null.
 Json optional_json(const std::optional<double>& value);
 std::optional<double> optional_number(const Json& json);
+// NaN and infinity are null at once, as they are in the text.
+Json number_json(double value);
 // JSON has no NaN and no infinity: they are written as null and read as NaN.
 double number_or_nan(const Json& json);
 

@@ -100,10 +100,6 @@ std::string time_cell(const Forecast& row) {
              : fmt::format("{} ({}/{})", duration_text(row.time), row.reached, row.runs);
 }
 
-std::string end_of(double time) {
-  return std::isfinite(time) ? duration_text(time) : "never";
-}
-
 // 0.52 s; 1.3 ms.
 std::string short_text(double seconds) {
   if (!std::isfinite(seconds)) return "-";
@@ -188,7 +184,8 @@ std::vector<std::vector<std::string>> forecast_columns(const Forecast& base,
   if (targeted) {
     column("To target", time_cell);
     column("95 % interval", [](const Forecast& f) {
-      return fmt::format("{} to {}", end_of(f.interval.low), end_of(f.interval.high));
+      return fmt::format("{} to {}", duration_or(f.interval.low, "never"),
+                         duration_or(f.interval.high, "never"));
     });
   }
   column("A step", [](const Forecast& f) { return short_text(f.step_seconds); });
@@ -289,20 +286,18 @@ std::string joules_text(const std::optional<double>& joules) {
 }
 
 report::Json forecast_json(const Forecast& f) {
-  const auto figure = [](double value) {
-    return std::isfinite(value) ? report::Json(value) : report::Json(nullptr);
-  };
+  using report::number_json;
   report::Json times = report::Json::array();
-  for (const double time : f.times) times.push_back(figure(time));
+  for (const double time : f.times) times.push_back(number_json(time));
   return {{"name", f.name},
           {"runs", f.runs},
           {"reached", f.reached},
-          {"time_to_target_s", figure(f.time)},
-          {"interval_s", {figure(f.interval.low), figure(f.interval.high)}},
+          {"time_to_target_s", number_json(f.time)},
+          {"interval_s", {number_json(f.interval.low), number_json(f.interval.high)}},
           {"times_s", std::move(times)},
-          {"step_s", figure(f.step_seconds)},
-          {"commit_s", figure(f.commit_seconds)},
-          {"steps_per_s", figure(f.steps_per_second)},
+          {"step_s", number_json(f.step_seconds)},
+          {"commit_s", number_json(f.commit_seconds)},
+          {"steps_per_s", number_json(f.steps_per_second)},
           {"steps", f.steps},
           {"bytes", f.bytes},
           {"joules", report::optional_json(f.joules)},
@@ -313,7 +308,7 @@ report::Json forecast_json(const Forecast& f) {
 }
 
 report::Json effect_json(const Effect& e) {
-  return {{"ratio", std::isfinite(e.ratio) ? report::Json(e.ratio) : report::Json(nullptr)},
+  return {{"ratio", report::number_json(e.ratio)},
           {"sure", e.sure},
           {"nothing", e.nothing},
           {"reason", e.reason}};

@@ -24,10 +24,6 @@ double target_time(const RunRecord& run) {
   return run.time_to_target_seconds.value_or(kNever);
 }
 
-std::string time_or_never(double seconds) {
-  return std::isfinite(seconds) ? duration_text(seconds) : "not reached";
-}
-
 // "+1 min 20 s", "-12.0 s".
 std::string signed_duration(double seconds) {
   if (!std::isfinite(seconds)) return "misses it";
@@ -36,10 +32,6 @@ std::string signed_duration(double seconds) {
 
 std::string signed_text(double value, const std::string& text) {
   return (value < 0 ? "-" : "+") + text;
-}
-
-report::Json finite_json(double value) {
-  return std::isfinite(value) ? report::Json(value) : report::Json(nullptr);
 }
 
 }  // namespace
@@ -62,15 +54,13 @@ std::string size_table(const std::vector<Size>& sizes, bool revoked, std::size_t
     for (const Size& size : sizes) columns.back().push_back(cell(size));
   };
   column("Devices", [](const Size& s) { return s.forecast.name; });
-  column("To target", [](const Size& s) { return time_or_never(s.forecast.time); });
+  column("To target", [](const Size& s) { return duration_or(s.forecast.time); });
   column("95 % interval", [](const Size& s) {
     return fmt::format("{} to {}", duration_text(s.forecast.interval.low),
-                       std::isfinite(s.forecast.interval.high)
-                           ? duration_text(s.forecast.interval.high)
-                           : "never");
+                       duration_or(s.forecast.interval.high, "never"));
   });
   if (revoked) {
-    column("Expected", [](const Size& s) { return time_or_never(s.mean_time); });
+    column("Expected", [](const Size& s) { return duration_or(s.mean_time); });
     column("Lost", [](const Size& s) { return fmt::format("{:.1f}", s.lost); });
   }
   if (std::ranges::any_of(sizes, [](const Size& s) { return s.forecast.joules.has_value(); }))
@@ -136,7 +126,7 @@ std::string loss_table(const std::vector<Loss>& losses, std::size_t width) {
   if (energy) columns.push_back({"Energy"});
   for (const Loss& loss : losses) {
     columns[0].push_back(loss.what);
-    columns[1].push_back(time_or_never(loss.time));
+    columns[1].push_back(duration_or(loss.time));
     columns[2].push_back(signed_duration(loss.more_time));
     columns[3].push_back(loss.more_bytes
                              ? signed_text(*loss.more_bytes, bytes_text(std::abs(*loss.more_bytes)))
@@ -172,15 +162,15 @@ std::string useless_text(const Useless& useless, const Forecast& with) {
 report::Json size_json(const Size& size) {
   report::Json json{{"devices", size.devices}};
   json.update(forecast_json(size.forecast));
-  json["mean_time_to_target_s"] = finite_json(size.mean_time);
+  json["mean_time_to_target_s"] = report::number_json(size.mean_time);
   json["lost"] = size.lost;
   return json;
 }
 
 report::Json loss_json(const Loss& loss) {
   return {{"what", loss.what},
-          {"time_to_target_s", finite_json(loss.time)},
-          {"more_s", finite_json(loss.more_time)},
+          {"time_to_target_s", report::number_json(loss.time)},
+          {"more_s", report::number_json(loss.more_time)},
           {"more_joules", report::optional_json(loss.more_joules)},
           {"more_bytes", report::optional_json(loss.more_bytes)}};
 }
@@ -188,7 +178,7 @@ report::Json loss_json(const Loss& loss) {
 report::Json useless_json(const Useless& useless) {
   return {{"workers", useless.workers},
           {"confirmed", useless.confirmed()},
-          {"ratio", finite_json(useless.ratio)},
+          {"ratio", report::number_json(useless.ratio)},
           {"without", forecast_json(useless.without)}};
 }
 

@@ -74,13 +74,11 @@ std::string figure_cell(const Figure& figure, double value) {
 }
 
 report::Json figure_json(const Figure& figure) {
-  const auto number = [](double value) {
-    return std::isfinite(value) ? report::Json(value) : report::Json(nullptr);
-  };
-  return {{"measured", number(figure.measured)},
-          {"replayed", number(figure.replayed)},
-          {"range", {number(figure.least), number(figure.most)}},
-          {"off", number(figure.off())}};
+  using report::number_json;
+  return {{"measured", number_json(figure.measured)},
+          {"replayed", number_json(figure.replayed)},
+          {"range", {number_json(figure.least), number_json(figure.most)}},
+          {"off", number_json(figure.off())}};
 }
 
 report::Json worker_figures_json(const ReplayedWorker& worker) {
@@ -165,9 +163,7 @@ std::string replayed_table(const Replayed& all, std::size_t width) {
 
 std::string time_text(const Replayed& all) {
   if (!all.time) return {};
-  const auto text = [](double seconds) {
-    return std::isfinite(seconds) ? duration_text(seconds) : std::string("never");
-  };
+  const auto text = [](double seconds) { return duration_or(seconds, "never"); };
   return fmt::format("Time to the target: measured {}, replayed {} ({} to {})",
                      text(all.time->measured), text(all.time->replayed), text(all.time->least),
                      text(all.time->most));

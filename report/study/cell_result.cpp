@@ -75,15 +75,12 @@ CellResult cell_result(const RunRecord& run, double cost_seconds) {
 }
 
 Json figures_json(const CellResult& r, Task task) {
-  const auto figure = [](double value) {
-    return std::isfinite(value) ? Json(value) : Json(nullptr);
-  };
   Json json = {{"seed", r.seed},
                {"time_to_target_s", optional_json(r.time_to_target)},
                {"diverged", r.diverged}};
   json.update(totals_json(r));
-  json.update({{"final_loss", figure(r.final_loss)},
-               {fmt::format("final_{}", figure_of(task).key), figure(r.final_accuracy)},
+  json.update({{"final_loss", number_json(r.final_loss)},
+               {fmt::format("final_{}", figure_of(task).key), number_json(r.final_accuracy)},
                {"heterogeneity", r.heterogeneity},
                {"workers", r.workers}});
   return json;

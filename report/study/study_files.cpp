@@ -16,10 +16,6 @@
 namespace rubato::report {
 namespace {
 
-Json number_json(double value) {
-  return std::isfinite(value) ? Json(value) : Json(nullptr);
-}
-
 Json axes_json(const std::vector<Axis>& axes) {
   Json json = Json::object();
   for (const Axis& axis : axes) {
@@ -73,7 +69,7 @@ Json summary_json(const StudyResults& results, const VariantSummary& s) {
                {"reached", s.reached},
                {"diverged", s.diverged},
                {"time_to_target_s", spread_json(s.time)},
-               {"saving", s.saving ? Json(*s.saving) : Json(nullptr)},
+               {"saving", optional_json(s.saving)},
                {"linear_bound_share", optional_json(s.bound_share)},
                {"seconds", spread_json(s.length)},
                {"steps", spread_json(s.steps)},
@@ -117,14 +113,12 @@ struct Column {
 
 std::string time_cell(const VariantSummary& s) {
   const std::string part = s.reached == s.runs ? "" : fmt::format(" ({}/{})", s.reached, s.runs);
-  if (!std::isfinite(s.time.median)) return "not reached" + part;
-  return duration_text(s.time.median) + part;
+  return duration_or(s.time.median) + part;
 }
 
 std::string range_cell(const VariantSummary& s) {
   if (!std::isfinite(s.time.min)) return "-";
-  const std::string end = std::isfinite(s.time.max) ? duration_text(s.time.max) : "never";
-  return fmt::format("{} to {}", duration_text(s.time.min), end);
+  return fmt::format("{} to {}", duration_text(s.time.min), duration_or(s.time.max, "never"));
 }
 
 std::vector<Column> columns(const Study& study, bool has_target, bool has_bound, bool measured) {

@@ -37,6 +37,9 @@ TEST_CASE("text: durations, counts, bytes, shares, losses") {
   CHECK(duration_text(0) == "0.00 s");
   CHECK(duration_text(9.999) == "10.0 s");
   CHECK(duration_text(99.96) == "1 min 40 s");
+  CHECK(duration_or(99.96) == "1 min 40 s");
+  CHECK(duration_or(std::numeric_limits<double>::infinity()) == "not reached");
+  CHECK(duration_or(std::numeric_limits<double>::infinity(), "never") == "never");
   CHECK(duration_text(370) == "6 min 10 s");
   CHECK(duration_text(3599.6) == "1 h 00 min");
   CHECK(duration_text(30336) == "8 h 26 min");
