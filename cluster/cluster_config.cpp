@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <set>
 #include <system_error>
 
@@ -365,7 +366,8 @@ void check_task(const ConfigTable& table, const ClusterConfig& config) {
                               "has classes",
                               kind));
   if (config.partition.kind == train::Partition::Kind::Dirichlet ||
-      config.partition.kind == train::Partition::Kind::Labels)
+      config.partition.kind == train::Partition::Kind::Labels ||
+      config.partition.kind == train::Partition::Kind::Slowest)
     table.problem("partition", "regression has no classes to divide by; use \"iid\" or \"local\"");
   for (const char* key : {"classes", "class_names"})
     if (table.has(key)) table.problem(key, kNoClasses);
@@ -545,6 +547,19 @@ std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config) {
         profiles.back().trace = group.traces[static_cast<std::size_t>(i) % group.traces.size()];
     }
   return profiles;
+}
+
+std::vector<bool> slowest_workers(const ClusterConfig& config) {
+  const auto workers = worker_profiles(config);
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (const WorkerProfile& worker : workers) {
+    least = std::min(least, worker.device.step_seconds);
+    most = std::max(most, worker.device.step_seconds);
+  }
+  std::vector<bool> slowest;
+  for (const WorkerProfile& worker : workers)
+    slowest.push_back(least < most && worker.device.step_seconds == most);
+  return slowest;
 }
 
 std::vector<WorkerProfile> all_profiles(const ClusterConfig& config) {

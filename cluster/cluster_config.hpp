@@ -229,6 +229,8 @@ struct WorkerProfile {
   std::shared_ptr<const NodeTrace> trace = nullptr;  // null: none
 };
 std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config);
+// For each of worker_profiles(): whether nobody's step takes longer, and somebody's takes less.
+std::vector<bool> slowest_workers(const ClusterConfig& config);
 // worker_profiles(), and then the additional workers of [[churn]].
 std::vector<WorkerProfile> all_profiles(const ClusterConfig& config);
 // A worker that is not in the file. It has the device, link and codecs of `like`, a group or worker

@@ -231,7 +231,7 @@ std::vector<ClusterRow> make_cluster_rows() {
               "it follows from the data"}),
       {"dataset", "partition", "which worker holds which samples; local: those of its own file",
        kAny,
-       Row::Form{"iid | dirichlet:ALPHA | labels:K | local",
+       Row::Form{"iid | dirichlet:ALPHA | labels:K | slowest:K | local",
                  [](const C& c) { return train::partition_text(c.partition); },
                  [](C& c, const std::string& text) -> Result<void> {
                    RUBATO_ASSIGN(c.partition, train::parse_partition(text));

@@ -229,7 +229,7 @@ Result<std::vector<std::vector<std::uint32_t>>> plan_samples(const ClusterConfig
     RUBATO_ASSIGN(samples, train::partition_samples(classes ? data.train.labels : alike,
                                                     classes ? data.train.classes : 1,
                                                     static_cast<int>(plan.listed), config.partition,
-                                                    plan.seed));
+                                                    plan.seed, slowest_workers(config)));
     std::vector<std::uint32_t> all(data.train.size());
     std::iota(all.begin(), all.end(), 0u);
     samples.resize(plan.workers.size(), all);

@@ -501,7 +501,7 @@ TEST_CASE("wrong types and impossible values, section by section") {
   check("dataset", "classes = 1", "must be 2 or more, or 0 for as many as found");
   check("dataset", "partition = \"label:2\"",
         "\"label:2\" is no partition; use \"iid\", \"dirichlet:ALPHA\" with ALPHA above 0, "
-        "\"labels:K\" with K of at least 1, or \"local\"");
+        "\"labels:K\" or \"slowest:K\" with K of at least 1, or \"local\"");
   check("optimizer", "kind = \"adams\"",
         "must be one of sgd, momentum, nesterov, "
         "delayed-nesterov, adam; did you mean adam?");

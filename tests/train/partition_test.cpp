@@ -80,17 +80,19 @@ TEST_CASE("partitions are parsed from their names") {
   CHECK(parse_partition("iid")->kind == Partition::Kind::Iid);
   CHECK(parse_partition("dirichlet:0.1")->alpha == 0.1);
   CHECK(parse_partition("labels:2")->labels == 2);
-  for (const char* text : {"iid", "dirichlet:0.1", "labels:2"})
+  CHECK(parse_partition("slowest:3")->labels == 3);
+  for (const char* text : {"iid", "dirichlet:0.1", "labels:2", "slowest:3"})
     CHECK(partition_text(*parse_partition(text)) == text);
-  for (const char* text : {"", "IID", "dirichlet", "dirichlet:", "dirichlet:0", "dirichlet:-1",
-                           "dirichlet:inf", "dirichlet:1x", "labels:0", "labels:1.5", "labels:"}) {
+  for (const char* text :
+       {"", "IID", "dirichlet", "dirichlet:", "dirichlet:0", "dirichlet:-1", "dirichlet:inf",
+        "dirichlet:1x", "labels:0", "labels:1.5", "labels:", "slowest:0", "slowest"}) {
     CAPTURE(text);
     const auto partition = parse_partition(text);
     REQUIRE_FALSE(partition.has_value());
     CHECK(partition.error().message ==
           "\"" + std::string(text) +
               "\" is no partition; use \"iid\", \"dirichlet:ALPHA\" with ALPHA above 0, "
-              "\"labels:K\" with K of at least 1, or \"local\"");
+              "\"labels:K\" or \"slowest:K\" with K of at least 1, or \"local\"");
   }
 }
 
@@ -126,6 +128,50 @@ TEST_CASE("labels:k: disjoint, complete, exactly k labels a worker, fixed by the
       RC_ASSERT(labels_of(part, labels).size() == static_cast<std::size_t>(k));
     RC_ASSERT(partition_samples(labels, kClasses, workers, partition, seed).value() == *parts);
   }));
+}
+
+TEST_CASE("slowest:k: the slowest alone hold k labels, all others share the rest") {
+  CHECK(rc::check([](std::uint64_t seed) {
+    const auto k = *rc::gen::inRange(1, kClasses);
+    const auto fast = *rc::gen::inRange<std::size_t>(1, 10);
+    const auto slow = *rc::gen::inRange<std::size_t>(1, 10);
+    std::vector<bool> slowest(fast, false);
+    slowest.resize(fast + slow, true);
+    const Labels labels = random_labels(*rc::gen::inRange<std::size_t>(0, 100), 20, seed);
+    const Partition partition{Partition::Kind::Slowest, 0, k};
+    const auto workers = static_cast<int>(slowest.size());
+    const auto parts = partition_samples(labels, kClasses, workers, partition, seed, slowest);
+    RC_ASSERT(parts.has_value());
+    RC_ASSERT(is_partition(*parts, labels.size()));
+    std::set<std::int32_t> held[2];
+    std::vector<std::size_t> sizes[2];
+    for (std::size_t worker = 0; worker < slowest.size(); ++worker) {
+      held[slowest[worker]].merge(labels_of((*parts)[worker], labels));
+      sizes[slowest[worker]].push_back((*parts)[worker].size());
+    }
+    RC_ASSERT(held[true].size() == static_cast<std::size_t>(k));
+    for (const std::int32_t label : held[true]) RC_ASSERT(!held[false].contains(label));
+    for (const auto& each : sizes)
+      RC_ASSERT(*std::ranges::max_element(each) - *std::ranges::min_element(each) <= 1u);
+    RC_ASSERT(partition_samples(labels, kClasses, workers, partition, seed, slowest).value() ==
+              *parts);
+  }));
+}
+
+TEST_CASE("slowest:k: refused where nobody is slower, or no label is left") {
+  const Labels labels = random_labels(0, 2, 1);
+  const auto error = [&](int k, const std::vector<bool>& slowest) {
+    const auto parts = partition_samples(labels, kClasses, static_cast<int>(slowest.size()),
+                                         {Partition::Kind::Slowest, 0, k}, 1, slowest);
+    return parts ? "" : parts.error().message;
+  };
+  CHECK(error(2, {false, false}) ==
+        "partition slowest:2: no workers are slower than the others; give them different "
+        "step_seconds");
+  CHECK(error(6, {false, true}) ==
+        "partition slowest:6: the training data has 6 classes, and one must be left to the others");
+  CHECK(error(1, {false, true, true, true}) ==
+        "partition slowest:1: a worker would hold no sample; use more samples or fewer workers");
 }
 
 TEST_CASE("another seed gives another partition") {

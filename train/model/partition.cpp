@@ -16,6 +16,7 @@ constexpr std::string_view kIid = "iid";
 constexpr std::string_view kLocal = "local";
 constexpr std::string_view kDirichlet = "dirichlet:";
 constexpr std::string_view kLabels = "labels:";
+constexpr std::string_view kSlowest = "slowest:";
 
 constexpr std::uint64_t kPartitionStream = 0x5041525449;  // "PARTI"
 
@@ -131,6 +132,37 @@ Result<std::vector<Indices>> split_labels(std::vector<Indices> by_class, std::si
   return parts;
 }
 
+// The first `alone` of the labels, in random order, to the slowest workers; the rest to the others.
+Result<std::vector<Indices>> split_by_speed(std::vector<Indices> by_class, std::size_t alone,
+                                            const std::vector<bool>& slowest, Rng& rng) {
+  const auto refused = [&](const std::string& why) {
+    return fail(ErrorCode::BadInput, fmt::format("partition slowest:{}: {}", alone, why));
+  };
+  std::erase_if(by_class, [](const Indices& samples) { return samples.empty(); });
+  if (alone >= by_class.size())
+    return refused(fmt::format(
+        "the training data has {} classes, and one must be left to the others", by_class.size()));
+  std::vector<std::size_t> slow, others;
+  for (std::size_t worker = 0; worker < slowest.size(); ++worker)
+    (slowest[worker] ? slow : others).push_back(worker);
+  if (slow.empty() || others.empty())
+    return refused("no workers are slower than the others; give them different step_seconds");
+  rng.shuffle(std::span(by_class));
+  std::vector<Indices> parts(slowest.size());
+  const auto deal = [&](std::span<const Indices> classes, const std::vector<std::size_t>& to) {
+    Indices samples;
+    for (const Indices& each : classes) samples.insert(samples.end(), each.begin(), each.end());
+    if (samples.size() < to.size()) return false;
+    rng.shuffle(std::span(samples));
+    for (std::size_t i = 0; i < samples.size(); ++i) parts[to[i % to.size()]].push_back(samples[i]);
+    return true;
+  };
+  const auto all = std::span<const Indices>(by_class);
+  if (!deal(all.first(alone), slow) || !deal(all.subspan(alone), others))
+    return refused("a worker would hold no sample; use more samples or fewer workers");
+  return parts;
+}
+
 }  // namespace
 
 Result<Partition> parse_partition(std::string_view text) {
@@ -150,10 +182,15 @@ Result<Partition> parse_partition(std::string_view text) {
     partition.labels = parse_number<int>(text.substr(kLabels.size())).value_or(0);
     if (partition.labels > 0) return partition;
   }
+  if (text.starts_with(kSlowest)) {
+    partition.kind = Partition::Kind::Slowest;
+    partition.labels = parse_number<int>(text.substr(kSlowest.size())).value_or(0);
+    if (partition.labels > 0) return partition;
+  }
   return fail(
       ErrorCode::BadInput,
       fmt::format("\"{}\" is no partition; use \"iid\", \"dirichlet:ALPHA\" with ALPHA above 0, "
-                  "\"labels:K\" with K of at least 1, or \"local\"",
+                  "\"labels:K\" or \"slowest:K\" with K of at least 1, or \"local\"",
                   text));
 }
 
@@ -163,6 +200,8 @@ std::string partition_text(const Partition& partition) {
       return fmt::format("{}{}", kDirichlet, partition.alpha);
     case Partition::Kind::Labels:
       return fmt::format("{}{}", kLabels, partition.labels);
+    case Partition::Kind::Slowest:
+      return fmt::format("{}{}", kSlowest, partition.labels);
     case Partition::Kind::Local:
       return std::string(kLocal);
     case Partition::Kind::Iid:
@@ -173,7 +212,8 @@ std::string partition_text(const Partition& partition) {
 
 Result<std::vector<Indices>> partition_samples(std::span<const std::int32_t> labels, int classes,
                                                int workers, const Partition& partition,
-                                               std::uint64_t seed) {
+                                               std::uint64_t seed,
+                                               const std::vector<bool>& slowest) {
   RUBATO_CHECK(workers > 0 && classes > 0, "partition_samples needs workers and classes");
   const auto count = static_cast<std::size_t>(workers);
   if (labels.size() < count)
@@ -186,6 +226,11 @@ Result<std::vector<Indices>> partition_samples(std::span<const std::int32_t> lab
   if (partition.kind == Partition::Kind::Labels)
     return split_labels(std::move(by_class), count, static_cast<std::size_t>(partition.labels),
                         rng);
+  if (partition.kind == Partition::Kind::Slowest) {
+    RUBATO_CHECK(slowest.size() == count, "slowest:K needs a mark for each worker");
+    return split_by_speed(std::move(by_class), static_cast<std::size_t>(partition.labels), slowest,
+                          rng);
+  }
   return split_dirichlet(std::move(by_class), labels.size(), count, partition.alpha, rng);
 }
 
