@@ -303,7 +303,8 @@ std::unique_ptr<scheduler::Scheduler> make_scheduler(const ClusterConfig& config
                                 {.parameter_bytes = plan.parameters * sizeof(float),
                                  .batches = std::max(1.0, static_cast<double>(plan.samples) /
                                                               config.training.batch),
-                                 .batch = config.training.batch}));
+                                 .batch = config.training.batch,
+                                 .momentum = server::momentum_of(config.optimizer)}));
 }
 
 namespace {
@@ -422,6 +423,7 @@ worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterP
   options.parameters = plan.parameters;
   options.interval = Duration::from_seconds(config.evaluation.interval_seconds);
   options.silent = !held_out;
+  options.averages = held_out && sync::averages(plan.sync);
   options.only_last =
       !held_out && !config.described();  // else workers measure, and the best is saved
   return worker::EvaluatorCore(options);

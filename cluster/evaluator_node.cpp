@@ -13,14 +13,17 @@ class EvaluatorHost : public IdleHost {
       : core_(core), device_(device), held_out_(held_out), options_(options) {}
 
   void drive() {
-    if (core_.next_action() != worker::EvaluatorCore::Action::Evaluate) return;
-    const auto result = evaluate();
-    if (options_.saver) save(result);
-    const auto told = result.value_or(train::EvaluationResult{});
-    core_.on_evaluated(steady_now(), told.loss, told.accuracy, told.classes);
+    while (core_.next_action() == worker::EvaluatorCore::Action::Evaluate) measure();
   }
 
  private:
+  void measure() {
+    const auto result = evaluate();
+    const auto told = result.value_or(train::EvaluationResult{});
+    const auto counts = core_.on_evaluated(steady_now(), told.loss, told.accuracy, told.classes);
+    if (options_.saver && counts) save(*counts);
+  }
+
   std::optional<train::EvaluationResult> evaluate() {
     if (!device_) return std::nullopt;
     const TraceSpan span(options_.trace ? options_.trace->lane() : nullptr, Span::Evaluate);
@@ -28,11 +31,13 @@ class EvaluatorHost : public IdleHost {
     return train::evaluate(*device_, held_out_, options_.samples_max, train::Measure::AndClasses);
   }
 
-  void save(const std::optional<train::EvaluationResult>& result) {
+  void save(const worker::EvaluatorCore::Measured& measured) {
     auto facts = options_.facts();
-    if (result) facts.held_out = result;
-    core_.last() ? options_.saver->on_end(core_.parameters(), facts)
-                 : options_.saver->on_evaluated(core_.parameters(), facts);
+    if (device_)
+      facts.held_out = train::EvaluationResult{
+          .loss = measured.loss, .accuracy = measured.accuracy, .classes = measured.classes};
+    measured.last ? options_.saver->on_end(measured.parameters, facts)
+                  : options_.saver->on_evaluated(measured.parameters, facts);
   }
 
   worker::EvaluatorCore& core_;

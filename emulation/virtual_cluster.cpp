@@ -575,25 +575,38 @@ Result<RunRecord> VirtualCluster::settle() {
   return record;
 }
 
-// What the shards hold at the instant of the end. Without one of them: what was evaluated last.
+// What the shards hold at the instant of the end, or its average: what is better. Without one of
+// them: what was evaluated last.
 Result<void> VirtualCluster::save_last() {
   if (!saver_) return {};
-  std::vector<float> parameters;
-  const auto add = [&](std::span<const float> part) {
-    parameters.insert(parameters.end(), part.begin(), part.end());
+  std::vector<std::vector<float>> choices;
+  const auto add_of_shards = [&](auto&& parameters_of) {
+    auto& all = choices.emplace_back();
+    for (const Node place : shard_places_) {
+      const std::vector<float> part = parameters_of(*servers_[place - kFirstServer].core);
+      all.insert(all.end(), part.begin(), part.end());
+    }
   };
   if (std::ranges::all_of(servers_, [](const auto& server) { return server.core != nullptr; })) {
-    for (const Node place : shard_places_)
-      add(servers_[place - kFirstServer].core->evaluated_parameters());
+    add_of_shards([](auto& core) { return core.evaluated_parameters(); });
+    if (evaluator_.core && sync::averages(options_.sync))
+      add_of_shards([](auto& core) { return core.parameters(); });
   } else if (evaluator_.core) {
-    add(evaluator_.core->parameters());
+    const auto last = evaluator_.core->parameters();
+    choices.emplace_back(last.begin(), last.end());
   }
-  if (parameters.empty()) return {};
+  if (choices.empty() || choices[0].empty()) return {};
   if (evaluator_.evaluating) RUBATO_TRY(training_->end_evaluation());
   std::optional<train::EvaluationResult> held_out;
+  std::span<const float> parameters = choices[0];
   if (evaluator_.core) {
-    training_->begin_evaluation(parameters);
-    RUBATO_ASSIGN(held_out, training_->end_evaluation());
+    for (const auto& choice : choices) {
+      training_->begin_evaluation(choice);
+      RUBATO_ASSIGN(const auto result, training_->end_evaluation());
+      if (held_out && !(result.loss < held_out->loss)) continue;
+      held_out = result;
+      parameters = choice;
+    }
   }
   const bool measured = scheduler().last_evaluation() != nullptr;
   saver_->on_end(
@@ -806,8 +819,10 @@ void VirtualCluster::drive(Node place, VirtualEvaluator& evaluator) {
   evaluator.evaluating = true;
   evaluator.cause = cause();
   training_->begin_evaluation(evaluator.core->parameters());
-  const Duration half_interval = Duration::from_seconds(config_.evaluation.interval_seconds / 2);
-  schedule(now_ + std::min(kEvaluationTime, half_interval), Event::Kind::Evaluated, place,
+  // Two of them fit into the interval, or the average and the parameters themselves twice.
+  const double fits = sync::averages(options_.sync) ? 4 : 2;
+  const auto longest = Duration::from_seconds(config_.evaluation.interval_seconds / fits);
+  schedule(now_ + std::min(kEvaluationTime, longest), Event::Kind::Evaluated, place,
            network_.life(place));
 }
 
@@ -819,9 +834,12 @@ void VirtualCluster::end_evaluation() {
     return;
   }
   evaluator_.evaluating = false;
-  const auto measured = evaluator_.core->parameters();
-  if (saver_) unsaved_.emplace(Measured{{measured.begin(), measured.end()}, *result});
-  evaluator_.core->on_evaluated(now_, result->loss, result->accuracy, result->classes);
+  const auto counts =
+      evaluator_.core->on_evaluated(now_, result->loss, result->accuracy, result->classes);
+  if (saver_ && counts)
+    unsaved_.emplace(
+        Measured{{counts->parameters.begin(), counts->parameters.end()},
+                 {.loss = counts->loss, .accuracy = counts->accuracy, .classes = counts->classes}});
   pump(kEvaluator, evaluator_);
 }
 

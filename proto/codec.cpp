@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
+#include <optional>
 
 #include "base/checksum.hpp"
 #include "proto/compression.hpp"
@@ -111,7 +114,7 @@ auto write(Builder& b, const MembersAck& m) {
   return wire::CreateMembersAck(b, m.epoch, m.clock.ns);
 }
 auto write(Builder& b, const Pull& m) {
-  return wire::CreatePull(b, m.sequence, offsets(b, m.offsets));
+  return wire::CreatePull(b, m.sequence, offsets(b, m.offsets), m.latest);
 }
 auto write(Builder& b, const Commit& m) {
   return wire::CreateCommit(
@@ -134,8 +137,8 @@ auto write(Builder& b, const ProbeReply& m) {
 auto write(Builder& b, const Progress& m) {
   return wire::CreateProgress(b, m.steps, m.commits, m.step_time.ns, m.overhead.ns, m.loss,
                               m.loss_samples, m.compute.ns, m.wait.ns, m.communicate.ns, m.bytes_up,
-                              m.bytes_down, m.batch, m.alignment.own, m.alignment.during,
-                              m.alignment.before, m.late.ns, m.dropped_commits, m.dropped_samples);
+                              m.bytes_down, m.batch, m.alignment.own, m.alignment.during, m.late.ns,
+                              m.dropped_commits, m.dropped_samples);
 }
 auto write(Builder& b, const Heartbeat& m) {
   std::vector<wire::Standing> standings;
@@ -149,12 +152,13 @@ auto write(Builder& b, const Heartbeat& m) {
 }
 auto write(Builder& b, const Directive& m) {
   return wire::CreateDirective(b, m.commit_rate, m.local_steps, m.period.ns, m.weight, m.batch,
-                               m.local_rate);
+                               m.local_rate, m.quick_steps);
 }
 auto write(Builder& b, const Evaluation& m) {
   return wire::CreateEvaluation(b, m.age.ns, m.loss, m.accuracy, m.version, m.samples,
                                 m.target_mean, m.target_square, m.classes.recall, m.classes.f1,
-                                m.classes.auc, m.squared_error);
+                                m.classes.auc, m.squared_error,
+                                m.gap.value_or(std::numeric_limits<double>::quiet_NaN()));
 }
 auto written_part(Builder& b, const TextPart& part) {
   return wire::CreateTextPart(b, b.CreateString(part.bytes), part.offset, part.total);
@@ -388,7 +392,7 @@ Result<std::vector<std::uint64_t>> read_missing(const char* name, std::uint64_t 
 }
 Result<Body> read(const wire::Pull& t) {
   RUBATO_ASSIGN(auto offsets, read_missing("Pull", t.sequence(), t.offsets()));
-  return Pull{t.sequence(), std::move(offsets)};
+  return Pull{t.sequence(), std::move(offsets), t.latest()};
 }
 Result<Body> read(const wire::Probe& t) {
   RUBATO_TRY(check_numbers("Probe", t.sequence()));
@@ -404,7 +408,7 @@ Result<Body> read(const wire::ProbeReply& t) {
 Result<Body> read(const wire::Progress& t) {
   RUBATO_TRY(check_durations("Progress", t.step_time_ns(), t.overhead_ns(), t.compute_ns(),
                              t.wait_ns(), t.communicate_ns(), t.late_ns()));
-  for (const double cosine : {t.align_own(), t.align_during(), t.align_before()})
+  for (const double cosine : {t.align_own(), t.align_during()})
     if (!sync::is_cosine(cosine)) return corrupt("Progress: {} is no cosine", cosine);
   RUBATO_TRY(check_numbers("Progress", t.steps(), t.commits(), t.loss_samples(), t.bytes_up(),
                            t.bytes_down(), t.dropped_commits(), t.dropped_samples()));
@@ -414,7 +418,7 @@ Result<Body> read(const wire::Progress& t) {
   m.step_time = {t.step_time_ns()};
   m.overhead = {t.overhead_ns()};
   m.batch = t.batch();
-  m.alignment = {.own = t.align_own(), .during = t.align_during(), .before = t.align_before()};
+  m.alignment = {.own = t.align_own(), .during = t.align_during()};
   m.loss = t.loss();
   m.loss_samples = t.loss_samples();
   m.compute = {t.compute_ns()};
@@ -464,19 +468,29 @@ Result<Body> read(const wire::Directive& t) {
     return not_within("Directive.weight", t.weight(), sync::kWeightMax);
   if (!sync::is_local_rate(t.local_rate()))
     return not_within("Directive.local_rate", t.local_rate(), 1);
+  if (!sync::is_quick_steps(t.quick_steps()))
+    return not_within("Directive.quick_steps", t.quick_steps(), sync::kQuickStepsMax);
   return Directive{.commit_rate = t.commit_rate(),
                    .local_steps = t.local_steps(),
                    .period = {t.period_ns()},
                    .weight = t.weight(),
                    .batch = t.batch(),
-                   .local_rate = t.local_rate()};
+                   .local_rate = t.local_rate(),
+                   .quick_steps = t.quick_steps()};
 }
 Result<Body> read(const wire::Evaluation& t) {
   RUBATO_TRY(check_durations("Evaluation", t.age_ns()));
   RUBATO_TRY(check_numbers("Evaluation", t.version(), t.samples()));
-  return Evaluation{{t.age_ns()},    t.loss(),          t.accuracy(),
-                    t.version(),     t.samples(),       t.squared_error(),
-                    t.target_mean(), t.target_square(), {t.recall(), t.f1(), t.auc()}};
+  return Evaluation{{t.age_ns()},
+                    t.loss(),
+                    t.accuracy(),
+                    t.version(),
+                    t.samples(),
+                    t.squared_error(),
+                    t.target_mean(),
+                    t.target_square(),
+                    {t.recall(), t.f1(), t.auc()},
+                    std::isnan(t.gap()) ? std::nullopt : std::optional(t.gap())};
 }
 Result<Body> read(const wire::Describe& t) {
   RUBATO_ASSIGN(auto name, read_text("Describe.name", *t.name()));

@@ -89,6 +89,7 @@ struct InWords {
     if (m.period > Duration{}) text += fmt::format(" period={}", m.period.seconds());
     if (m.batch > 0) text += fmt::format(" batch={}", m.batch);
     if (m.local_rate != 1) text += fmt::format(" local_rate={:g}", m.local_rate);
+    if (m.quick_steps != sync::kQuickSteps) text += fmt::format(" quick_steps={:g}", m.quick_steps);
     return text + weighted(m.weight);
   }
   std::string operator()(const Evaluation& m) const {

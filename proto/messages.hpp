@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -228,6 +229,7 @@ struct Pull {
   // The chunks that are missing of an earlier answer (by first element, ascending): the first
   // kMissingOffsetsMax of them. None: all parameters.
   std::vector<std::uint64_t> offsets = {};
+  bool latest = false;  // evaluator: the parameters themselves, where there is an average of them
 };
 
 // worker -> server: one chunk of an update; payload = its elements in `codec`.
@@ -373,7 +375,8 @@ struct Evaluation {
   double squared_error = 0;
   double target_mean = 0;
   double target_square = 0;
-  ClassFigures classes = {};  // the evaluator's
+  ClassFigures classes = {};       // the evaluator's
+  std::optional<double> gap = {};  // the evaluator's: sync::EvaluationPoint::gap
 };
 
 // anybody, of any cluster -> scheduler: how does the run stand? It changes nothing.

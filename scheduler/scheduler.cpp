@@ -157,7 +157,7 @@ void Scheduler::on_evaluator(Instant now, PeerId from, const Message& message) {
     end_step(now);
   } else if (const auto* evaluation = std::get_if<proto::Evaluation>(&message.body))
     on_evaluation(now, now - evaluation->age, evaluation->loss, evaluation->accuracy,
-                  evaluation->classes);
+                  evaluation->classes, evaluation->gap);
 }
 
 void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
@@ -711,7 +711,7 @@ void Scheduler::drain_tuner(Instant now) {
 }
 
 void Scheduler::on_evaluation(Instant now, Instant at, double loss, double accuracy,
-                              const ClassFigures& classes) {
+                              const ClassFigures& classes, std::optional<double> gap) {
   if (!run_.training()) return;
   const double t = std::max(0.0, run_.seconds(at));
   book_.on_evaluation(t, loss, accuracy, classes);
@@ -724,7 +724,7 @@ void Scheduler::on_evaluation(Instant now, Instant at, double loss, double accur
   watch_loss(now, at, loss);
   if (run_.stopped()) return;
   if (tuner_) {
-    tuner_->on_evaluation(now, {.at = at, .loss = loss, .accuracy = accuracy});
+    tuner_->on_evaluation(now, {.at = at, .loss = loss, .accuracy = accuracy, .gap = gap});
     drain_tuner(now);
   }
   if (auto reason = criterion_.on_evaluation(t, loss, accuracy, classes))

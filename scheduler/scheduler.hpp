@@ -263,7 +263,7 @@ class Scheduler {
   void start_evaluator();
   void on_progress(Instant now, WorkerId worker, const proto::Progress& progress);
   void on_evaluation(Instant now, Instant at, double loss, double accuracy,
-                     const ClassFigures& classes = {});
+                     const ClassFigures& classes = {}, std::optional<double> gap = {});
   // Whether a member sent `message`. Refuses it if not, unless it left.
   bool is_from_member(Instant now, proto::PeerId from, const proto::Message& message);
 

@@ -20,7 +20,7 @@ using Words = JournalSenders::Words;
 using Bytes = std::span<const std::byte>;
 
 constexpr std::uint64_t kMagic = 0x4c4e'524a'4f54'4252;  // "RBTOJRNL"
-constexpr std::uint64_t kFormat = 4;
+constexpr std::uint64_t kFormat = 5;
 constexpr std::size_t kRecordHead = 8;
 
 // Of settings_of().
@@ -116,7 +116,7 @@ class Reader {
 // --- Progress in words ---------------------------------------------------------------------------
 
 // Of these the bits of a double are kept, of the others the difference.
-constexpr std::uint32_t kDoubles = 0b1111;
+constexpr std::uint32_t kDoubles = 0b111;
 
 Words words_of(const proto::Progress& p) {
   const auto bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
@@ -124,7 +124,6 @@ Words words_of(const proto::Progress& p) {
   return {bits(p.loss),
           bits(p.alignment.own),
           bits(p.alignment.during),
-          bits(p.alignment.before),
           p.steps,
           p.commits,
           ns(p.step_time),
@@ -146,21 +145,21 @@ proto::Progress progress_of(const Words& words) {
   const auto span = [&](std::size_t i) { return Duration{static_cast<std::int64_t>(words[i])}; };
   proto::Progress p;
   p.loss = number(0);
-  p.alignment = {.own = number(1), .during = number(2), .before = number(3)};
-  p.steps = words[4];
-  p.commits = words[5];
-  p.step_time = span(6);
-  p.overhead = span(7);
-  p.batch = static_cast<std::uint32_t>(words[8]);
-  p.loss_samples = words[9];
-  p.compute = span(10);
-  p.wait = span(11);
-  p.communicate = span(12);
-  p.bytes_up = words[13];
-  p.bytes_down = words[14];
-  p.late = span(15);
-  p.dropped_commits = words[16];
-  p.dropped_samples = words[17];
+  p.alignment = {.own = number(1), .during = number(2)};
+  p.steps = words[3];
+  p.commits = words[4];
+  p.step_time = span(5);
+  p.overhead = span(6);
+  p.batch = static_cast<std::uint32_t>(words[7]);
+  p.loss_samples = words[8];
+  p.compute = span(9);
+  p.wait = span(10);
+  p.communicate = span(11);
+  p.bytes_up = words[12];
+  p.bytes_down = words[13];
+  p.late = span(14);
+  p.dropped_commits = words[15];
+  p.dropped_samples = words[16];
   return p;
 }
 

@@ -65,7 +65,7 @@ std::string header_bytes(const JournalHeader& header);
 // Who has spoken: what a record need not repeat. Both ends of a journal keep one.
 class JournalSenders {
  public:
-  static constexpr std::size_t kWords = 18;
+  static constexpr std::size_t kWords = 17;
   using Words = std::array<std::uint64_t, kWords>;
   struct Sender {
     Incarnation incarnation = 0;

@@ -24,6 +24,12 @@ struct OptimizerOptions {
   double epsilon = 1e-8;                   // Adam's, above 0
 };
 
+// By which a commit acts 1/(1 - beta) times, over all later ones; 0: it acts once.
+constexpr double momentum_of(const OptimizerOptions& options) {
+  const bool acts_once = options.kind == OptimizerKind::Sgd || options.kind == OptimizerKind::Adam;
+  return acts_once ? 0 : options.momentum;
+}
+
 struct OptimizerInfo {
   OptimizerKind kind;
   std::string_view name;     // "delayed-nesterov"

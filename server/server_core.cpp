@@ -795,7 +795,7 @@ void ServerCore::on_pull(PeerId from, const Message& message) {
     if (member->answered == pull.sequence) all = whole_answer(*member);  // this completes it
     if (!member->has_committed()) all.round = gate_->round();
   }
-  const auto& parameters = evaluator ? shard_.for_evaluator() : shard_.parameters();
+  const auto& parameters = evaluator && !pull.latest ? shard_.for_evaluator() : shard_.parameters();
   if (pull.offsets.empty()) send_range(from, parameters, all, nullptr);
   // Offsets must ascend, so that no pull costs more than all parameters.
   std::uint64_t next = 0;

@@ -53,6 +53,7 @@ struct RunFacts {
   std::uint64_t parameter_bytes = 0;  // bytes(W) on the wire
   double batches = 1;                 // in one pass over the training data of all workers
   int batch = 1;                      // samples of a mini-batch, as configured
+  double momentum = 0;                // of the servers' optimizer; 0: it has none
 };
 
 // What a run lacks for a model: the key to set, and the rest of a line that tells of it.

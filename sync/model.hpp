@@ -19,14 +19,10 @@ namespace rubato::sync {
 enum class Overlap {
   Never,
   Always,
-  UnlessQuick,  // it waits for the replies of commits that are_quick(), while the servers are there
+  UnlessQuick,  // it waits for commits that take less than Directive::quick_steps, while the
+                // servers are there
   WhenAway,     // it waits for replies while the servers are there
 };
-// Whether a worker waits under Overlap::UnlessQuick: parameters a step old cost more than that.
-constexpr bool are_quick(Duration overhead, Duration step_time) {
-  return overhead < step_time * 0.25;
-}
-
 // When a worker commits. One object per worker, inside WorkerCore.
 class CommitRule {
  public:
@@ -117,6 +113,9 @@ struct EvaluationPoint {
   Instant at;
   double loss = 0;
   double accuracy = 0;
+  // Where an average is measured beside the parameters: by what part the loss of the parameters is
+  // above that of the average. `loss` is the lower one.
+  std::optional<double> gap = {};
 };
 
 // One line of the run log: what a tuner saw, what it compared, what it chose.

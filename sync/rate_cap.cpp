@@ -6,7 +6,7 @@
 namespace rubato::sync {
 namespace {
 
-constexpr double kRise = 2;        // of the loss over the lowest
+constexpr double kRise = 1.4;      // of the loss over the lowest
 constexpr double kRecovery = 1.1;  // of the bound, with each new low
 constexpr double kNewLow = 0.97;   // of the last one: noise alone makes lows that are less
 constexpr double kStalled = 0.99;  // of the mean loss of the window before

@@ -18,8 +18,8 @@ class RateCap {
     Fine,
     NewLow,   // a few per cent below the last: the bound may have grown
     Stalled,  // the bound is now below the mean rate of the last window
-    Rose,     // more than twice the lowest loss, or no number: the bound is now half the highest
-              // rate of late. Not judged again for the next few evaluations
+    Rose,  // more than 1.4 times the lowest loss, or no number: the bound is now half the highest
+           // rate of late. Not judged again for the next few evaluations
   };
   // `rate`: the one in use. A first loss that is not positive is passed over.
   Verdict on_evaluation(double loss, double rate);

@@ -17,16 +17,22 @@ namespace {
 constexpr double kGlobalMin = 1.0 / 32;
 constexpr double kGlobalMax = 4;
 constexpr double kFarthest = 0.5;    // of the way to where its worker is, by one commit
-constexpr double kGlobalGain = 0.8;  // of ln k, a round of all workers
-// The cosine `before` aimed at where l = 1, below 0. What is known of overlapped commits is one
-// round older, and shows less.
-constexpr double kStepBack = 0.11;
-constexpr double kStepBackWaited = 0.18;
+constexpr double kAlwaysGlobal = 2;  // a k that is never too far
+// Of h, a round of commits. A gap below kQuiet shows no noise, one above kNoisy too much of it.
+constexpr double kQuiet = 0.04, kNoisy = 0.12;
+constexpr double kRaise = 1.2, kLower = 0.75;
+constexpr double kLevelMin = 1.0 / 8;
+constexpr double kOfOverhead = 0.3;        // h falls by sqrt(1 + kOfOverhead O/t)
+constexpr double kQuickWhereUnlike = 1.5;  // steps that a commit may take to be waited for
+constexpr double kLocalFirst = 0.3;
 constexpr double kLocalMin = 1.0 / 32;  // of what a rise of the loss leaves of l's bound
 constexpr double kLocalCut = 0.5;       // of l when the loss rose
-constexpr double kLocalGain = 2.5;      // of ln l
+constexpr double kLocalEase = 0.7;      // of l when it stalled
+constexpr double kLocalGain = 5;        // of ln l, a round
 constexpr double kShared = 1.5;         // times `during`: what of `own` is everybody's
 constexpr double kDriftAllowed = 0.15;  // of a worker that takes no local steps
+constexpr double kAlike = -0.25;        // agreement below which data are alike, until half of it
+constexpr double kAgreementGain = 0.5;  // a round
 constexpr std::uint64_t kFirst = 2;     // commits whose cosines are not all known
 constexpr double kLogEwma = 0.1;
 constexpr const char* kBack = "; back to the parameters of the last low";
@@ -37,9 +43,10 @@ bool moved(double from, double to, double by) {
 
 }  // namespace
 
-TempoTuner::TempoTuner(const TempoOptions& options, std::uint64_t parameter_bytes)
+TempoTuner::TempoTuner(const TempoOptions& options, std::uint64_t parameter_bytes, double momentum)
     : options_(options),
       parameter_bytes_(static_cast<double>(parameter_bytes)),
+      momentum_(momentum),
       cap_(kGlobalMin, kGlobalMax) {}
 
 Duration TempoTuner::spacing() const {
@@ -48,20 +55,21 @@ Duration TempoTuner::spacing() const {
   return Duration::from_seconds(2 * workers * parameter_bytes_ / options_.bytes_per_second);
 }
 
+// A momentum of b makes each commit act 1/(1 - b) times.
 Directive TempoTuner::directive() const {
   Directive directive;
   directive.period = spacing();
-  directive.weight = rates_.global;
+  directive.weight = rates_.global * (1 - momentum_);
   directive.local_rate = rates_.local;
+  directive.quick_steps = rates_.quick;
   return directive;
 }
 
-// Short local steps first: they cost little where long ones are better, and much is lost where not.
 void TempoTuner::on_start(Instant now) {
   started_ = true;
-  rates_.local = 0;
-  clamp();
-  tell(now, "begin at the least");
+  rates_.local = kLocalFirst;
+  set_rates();
+  tell(now, "begin");
 }
 
 void TempoTuner::on_join(Instant now, WorkerId worker) {
@@ -79,10 +87,24 @@ void TempoTuner::on_leave(Instant now, WorkerId worker) {
   if (has_budget()) order_all(directive());
 }
 
-void TempoTuner::clamp() {
+// A commit that is not waited for holds the gradients of several steps, taken at older parameters.
+double TempoTuner::part_of_level(const WorkerProgress& progress) const {
+  const double steps = progress.overhead.seconds() / progress.step_time.seconds();
+  return steps < rates_.quick ? 1 : 1 / std::sqrt(1 + kOfOverhead * steps);
+}
+
+void TempoTuner::set_rates() {
+  rates_.quick = alike_ ? kQuickSteps : kQuickWhereUnlike;
+  double parts = 0;
+  int timed = 0;
+  for (const auto& [id, progress] : members()) {
+    if (progress.step_time <= Duration{} || progress.overhead <= Duration{}) continue;
+    parts += part_of_level(progress);
+    ++timed;
+  }
   const auto workers = static_cast<double>(std::max<std::size_t>(members().size(), 1));
-  const double most = std::min(cap_.max(), std::max(1.0, kFarthest * workers));
-  rates_.global = std::clamp(rates_.global, kGlobalMin, most);
+  const double most = std::min(cap_.max(), std::max(kAlwaysGlobal, kFarthest * workers));
+  rates_.global = std::clamp(timed > 0 ? level_ * parts / timed : level_, kGlobalMin, most);
   const double least = std::min(1.0, rates_.global) / workers;
   rates_.local = std::clamp(rates_.local, least, std::max(least, local_max_));
 }
@@ -92,46 +114,40 @@ void TempoTuner::on_progress(Instant now, WorkerId worker, const WorkerProgress&
   QueuedTuner::on_progress(now, worker, progress);
   if (progress.commits <= known) return;
   commits_ += progress.commits - known;
-  if (progress.commits <= kFirst) {
-    on_first_commits(progress);
-  } else {
-    follow(progress);
-  }
+  if (progress.commits > kFirst) follow(progress.alignment);
+  set_rates();
   announce(now);
 }
 
-// A commit that takes n steps holds the gradients of n: together they may go sqrt(n) as far as one,
-// until the cosines say what holds. One that is not waited for is made beside another: two at
-// least.
-void TempoTuner::on_first_commits(const WorkerProgress& progress) {
-  if (progress.overhead <= Duration{} || are_quick(progress.overhead, progress.step_time)) return;
-  const double steps = std::max(2.0, progress.overhead.seconds() / progress.step_time.seconds());
-  rates_.global = std::min(rates_.global, 1 / std::sqrt(steps));
-  clamp();
-}
-
-void TempoTuner::follow(const WorkerProgress& progress) {
-  const Alignment& a = progress.alignment;
-  if (a.own == 0 && a.during == 0 && a.before == 0) return;  // nothing was measured
+void TempoTuner::follow(const Alignment& a) {
+  if (a == Alignment{}) return;  // nothing was measured
   const auto workers = static_cast<double>(members().size());
-  const double step_back =
-      are_quick(progress.overhead, progress.step_time) ? kStepBackWaited : kStepBack;
-  rates_.global *=
-      std::exp(kGlobalGain / workers * (a.before + step_back * std::sqrt(rates_.local)));
-  const double drift =
-      a.own - kShared * std::max(a.during, 0.0) - kDriftAllowed * (1 - rates_.local);
+  const double own_way = a.own - kShared * std::max(a.during, 0.0);
+  const double drift = own_way - kDriftAllowed * (1 - rates_.local);
   rates_.local *= std::exp(-kLocalGain / workers * drift);
-  clamp();
+  agreement_ += kAgreementGain / workers * (own_way - agreement_);
+  if (agreement_ < kAlike) alike_ = true;
+  if (agreement_ > kAlike / 2) alike_ = false;
   seen_.own += kLogEwma * (a.own - seen_.own);
   seen_.during += kLogEwma * (a.during - seen_.during);
-  seen_.before += kLogEwma * (a.before - seen_.before);
 }
 
-// Whatever the cosines say, a rate at which the loss doubled or stalled was too high.
+void TempoTuner::heed(Instant now, double gap) {
+  if (gap > kNoisy) {
+    level_ = std::max(kLevelMin, level_ * kLower);
+  } else if (gap < kQuiet) {
+    level_ = std::min(kGlobalMax, level_ * kRaise);
+  }
+  set_rates();
+  announce(now);
+}
+
+// Whatever else is seen, rates at which the loss rises or stalls are too high.
 void TempoTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
   // One a round of commits, or it would stall where they are rare; and the first parameters.
   if (commits_ < members().size() && cap_.lowest_loss() > 0) return;
   commits_ = 0;
+  if (point.gap) heed(now, *point.gap);
   const double before = rates_.global;
   const double bound = cap_.max();
   switch (cap_.on_evaluation(point.loss, before)) {
@@ -143,7 +159,8 @@ void TempoTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
       order_shards(kKeepOrder);
       return;
     case RateCap::Verdict::Stalled:
-      clamp();
+      local_max_ = std::max(kLocalMin, kLocalEase * rates_.local);
+      set_rates();
       if (rates_.global < before || risen_)
         tell(now, fmt::format("the loss stalls, at {:.4g}: not above {:.3g}/m until it falls{}",
                               point.loss, cap_.max(), risen_ ? kBack : ""));
@@ -151,8 +168,9 @@ void TempoTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
       return;
     case RateCap::Verdict::Rose:
       local_max_ = std::max(kLocalMin, kLocalCut * rates_.local);
-      rates_ = {before / 2, 0};
-      clamp();
+      level_ /= 2;
+      rates_.local = 0;
+      set_rates();
       tell(now, fmt::format("the loss is {:.4g}, the lowest was {:.4g}: not above {:.3g}/m until "
                             "it falls{}",
                             point.loss, cap_.lowest_loss(), cap_.max(), risen_ ? kBack : ""));
@@ -165,11 +183,10 @@ void TempoTuner::announce(Instant now) {
   constexpr double kOrderAfter = 0.05, kLogAfter = 0.33;
   if (moved(logged_.global, rates_.global, kLogAfter) ||
       moved(logged_.local, rates_.local, kLogAfter)) {
-    tell(now, fmt::format("updates lie at {:+.2f} to the way before them, {:+.2f} to the way "
-                          "meanwhile, {:+.2f} to each other",
-                          seen_.before, seen_.during, seen_.own));
+    tell(now, fmt::format("updates lie at {:+.2f} to the way meanwhile, {:+.2f} to each other",
+                          seen_.during, seen_.own));
   } else if (moved(ordered_.global, rates_.global, kOrderAfter) ||
-             moved(ordered_.local, rates_.local, kOrderAfter)) {
+             moved(ordered_.local, rates_.local, kOrderAfter) || ordered_.quick != rates_.quick) {
     ordered_ = rates_;
     order_all(directive());
   }
@@ -192,7 +209,7 @@ Model rows::tempo() {
   return {
       .info = {.name = "tempo",
                .title = "Tempo",
-               .summary = "trains on while it commits, at rates felt from how updates lie",
+               .summary = "trains on while it commits, at rates that it finds by itself",
                .source = "Rubato"},
       .options = {option<&TempoOptions::bytes_per_second>(
           "bytes_per_second", "byte budget of the whole cluster, 0 is none", Limits::at_least(0))},
@@ -203,7 +220,7 @@ Model rows::tempo() {
         return std::make_unique<KeepingGate<ImmediateGate>>();
       },
       .tuner = [](const Options& o, const RunFacts& f) -> std::unique_ptr<Tuner> {
-        return std::make_unique<TempoTuner>(o.of<TempoOptions>(), f.parameter_bytes);
+        return std::make_unique<TempoTuner>(o.of<TempoOptions>(), f.parameter_bytes, f.momentum);
       },
       .overlap = [](const Options&) { return Overlap::UnlessQuick; },
       .weighs = [](const Options&) { return true; },

@@ -1,12 +1,11 @@
-// sync/tempo.hpp - Rubato's own model: sets the global rate and the local rate of every
-// worker from how their updates lie to each other (docs/tempo.md), nothing to be set by hand.
-// Letters: k the global rate in units of 1/m, the weight of commits; l the part
-// of the learning rate that local steps take, from min(1, k)/m (a worker moves no farther than
-// its commit will move the global parameters) to 1.
-// B a byte budget of the whole cluster, where there is one: commits are then 2 m bytes(W) / B
-// apart, so that all commit equally often.
-// Bounds: 1/32 <= k <= 4, at most m/2 (or 1) so that no commit moves the parameters farther than
-// half the way to where its worker is, and below what the held-out loss has shown to be too much
+// sync/tempo.hpp - Rubato's own model: finds the global rate and the local rate of every worker
+// while the run goes (docs/tempo.md), nothing to be set by hand. Letters: k the global rate in
+// units of 1/m, the weight of commits; h its level, k of commits that take no time; l the part of
+// the learning rate that local steps take, from min(1, k)/m (a worker moves no farther than its
+// commit will move the global parameters) to 1. B a byte budget of the whole cluster, where there
+// is one: commits are then 2 m bytes(W) / B apart, so that all commit equally often. Bounds: 1/32
+// <= k <= 4, at most m/2 (or 2) so that no commit moves the parameters farther than half the way to
+// where its worker is, and below what the held-out loss has shown to be too much
 // (sync/rate_cap.hpp), which bounds l too. Pure. Threads: one owner. Errors: none.
 #pragma once
 
@@ -40,8 +39,9 @@ class CommitSpacing final : public CommitRule {
 
 class TempoTuner final : public QueuedTuner {
  public:
-  // parameter_bytes: bytes(W) on the wire, for the byte budget.
-  TempoTuner(const TempoOptions& options, std::uint64_t parameter_bytes);
+  // parameter_bytes: bytes(W) on the wire, for the byte budget. momentum: of the servers'
+  // optimizer; 0 is none.
+  TempoTuner(const TempoOptions& options, std::uint64_t parameter_bytes, double momentum = 0);
 
   void on_start(Instant now) override;
   void on_join(Instant now, WorkerId worker) override;
@@ -52,15 +52,19 @@ class TempoTuner final : public QueuedTuner {
  private:
   struct Rates {
     double global = 1;  // k
-    double local = 1;   // l
+    double local = 0;   // l
+    double quick = 0;   // steps that a commit may take to be waited for
   };
   bool has_budget() const { return options_.bytes_per_second > 0; }
   Duration spacing() const;  // of each worker's commits
   Directive directive() const;
-  void clamp();
-  // A worker's first commits: their cosines are not known yet, how long they take is.
-  void on_first_commits(const WorkerProgress& progress);
-  void follow(const WorkerProgress& progress);
+  // What is left of h for this worker's commits.
+  double part_of_level(const WorkerProgress& progress) const;
+  // k from h and the members' commits, and both rates within their bounds.
+  void set_rates();
+  void follow(const Alignment& alignment);
+  // The loss of the parameters is by this part above that of their average: h.
+  void heed(Instant now, double gap);
   // To the shards: sync/keeping_gate.hpp has what can be ordered.
   void order_shards(std::uint32_t what) { set_phase({.number = phase().number + what}); }
   // Tells the workers when the rates have moved by a twentieth, the log when by a third.
@@ -69,12 +73,16 @@ class TempoTuner final : public QueuedTuner {
 
   const TempoOptions options_;
   const double parameter_bytes_;
+  const double momentum_;
   bool started_ = false;
   std::uint64_t commits_ = 0;  // since a loss was judged: one a round
+  double level_ = 1;           // h
   Rates rates_, ordered_, logged_;
   RateCap cap_;
   double local_max_ = 1;  // of l: less once the loss rose, and given back as k's bound is
   bool risen_ = false;    // the loss, and it has not been as low again
+  bool alike_ = false;    // the workers' data, as far as their updates show it
+  double agreement_ = 0;  // EWMA over reports: above 0 where workers pull each its own way
   Alignment seen_;        // EWMA over reports, for the log
 };
 

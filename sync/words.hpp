@@ -24,6 +24,11 @@ constexpr bool is_weight(double weight) {
 constexpr bool is_local_rate(double rate) {
   return rate > 0 && rate <= 1;
 }
+inline constexpr double kQuickSteps = 0.25;
+inline constexpr double kQuickStepsMax = 1e6;
+constexpr bool is_quick_steps(double steps) {
+  return steps >= 0 && steps <= kQuickStepsMax;
+}
 constexpr bool is_cosine(double cosine) {
   return cosine >= -1 && cosine <= 1;
 }
@@ -41,12 +46,15 @@ struct Directive {
   // all had this batch.
   std::uint32_t batch = 0;
   double local_rate = 1;  // part of the learning rate that steps take: is_local_rate
+  // Overlap::UnlessQuick: a commit that takes less than so many steps is waited for: is_quick_steps
+  double quick_steps = kQuickSteps;
   bool operator==(const Directive&) const = default;
 };
 
 constexpr bool is_valid(const Directive& directive) {
   return is_commit_rate(directive.commit_rate) && is_weight(directive.weight) &&
-         is_local_rate(directive.local_rate) && directive.period >= Duration{};
+         is_local_rate(directive.local_rate) && is_quick_steps(directive.quick_steps) &&
+         directive.period >= Duration{};
 }
 
 // What a tuner tells the gates of all shards. It travels with the list of members. A shard may miss
@@ -68,7 +76,6 @@ struct Alignment {
   // With the way that the global parameters went while this update was made. A worker that waits
   // for replies knows that way for its update before only, and reports it for that one.
   double during = 0;
-  double before = 0;  // with the way that they went just before; below 0 they had gone too far
   bool operator==(const Alignment&) const = default;
 };
 

@@ -1,6 +1,8 @@
 #include "worker/evaluator_core.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "base/timers.hpp"
 
@@ -39,7 +41,7 @@ void EvaluatorCore::on_wakeup(Instant now) {
   }
   if (auto error = joiner_.overdue(now)) failure_ = std::move(error);
   if (!next_ || now < *next_ || evaluate_due_) return;
-  gather_.active() ? pull_again(now) : pull(now);
+  pulling() ? pull_again(now) : pull(now);
 }
 
 std::optional<Instant> EvaluatorCore::poll_wakeup() const {
@@ -58,13 +60,14 @@ void EvaluatorCore::on_message(Instant now, proto::NodeId from, const proto::Mes
     if (shards_) return on_moved(now, welcome->shards);
     shards_ = welcome->shards;
     gather_ = ParameterGather(*shards_);
+    if (options_.averages) latest_ = ParameterGather(*shards_);
   } else if (std::holds_alternative<proto::Start>(message.body)) {
     if (!shards_ || started_) return;
     started_ = true;
     joiner_.on_joined(now);
     if (!options_.only_last) pull(now);
   } else if (std::holds_alternative<proto::Parameters>(message.body)) {
-    if (gather_.active()) on_parameters(now, from.index, message);
+    if (pulling()) on_parameters(now, from.index, message);
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
     on_stop(now, stop->reason);
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
@@ -96,23 +99,25 @@ void EvaluatorCore::leave() {
 // the old one never comes.
 void EvaluatorCore::on_moved(Instant now, const proto::ShardMap& shards) {
   shards_ = shards;
-  if (gather_.active()) ask(now);
+  if (pulling()) ask(now);
 }
 
 void EvaluatorCore::on_parameters(Instant now, std::uint32_t shard, const proto::Message& message) {
   const auto& parameters = std::get<proto::Parameters>(message.body);
   // The wait before a second question tells nothing of the link, unless an earlier answer comes.
-  const bool newest = parameters.sequence == sequence_;
+  const bool newest = parameters.sequence > sequence_ - pulls();
   silence_ = std::max(silence_, now - (newest ? std::max(heard_at_, asked_at_) : heard_at_));
   heard_at_ = now;
   next_ = now + patience_;
+  auto& gather = options_.averages && parameters.sequence % 2 == 0 ? latest_ : gather_;
+  if (!gather.active()) return;
   // A shard answers in order, so nothing more comes of earlier pulls.
-  if (parameters.sequence > gather_.sequence() && parameters.sequence <= sequence_)
-    gather_.begin(parameters.sequence);
-  const auto added = gather_.add(shard, parameters, message.payload);
+  if (parameters.sequence > gather.sequence() && parameters.sequence <= sequence_)
+    gather.begin(parameters.sequence);
+  const auto added = gather.add(shard, parameters, message.payload);
   if (!added) {
     failure_ = added.error();
-  } else if (!gather_.active()) {
+  } else if (!pulling()) {
     evaluate_due_ = true;
     pulled_at_ = now;
     next_ = std::max(now, asked_at_ + options_.interval);
@@ -124,7 +129,8 @@ void EvaluatorCore::pull(Instant now) {
   heard_at_ = now;
   silence_ = {};
   ask(now);
-  gather_.begin(sequence_);
+  gather_.begin(sequence_ - pulls() + 1);
+  if (options_.averages) latest_.begin(sequence_);
 }
 
 // Arrived chunks stay, and chunks of the earlier pull still count.
@@ -136,23 +142,47 @@ void EvaluatorCore::pull_again(Instant now) {
 void EvaluatorCore::ask(Instant now) {
   asked_at_ = now;
   next_ = now + patience_;
-  ++sequence_;
-  for (std::uint32_t shard = 0; shard < shards_->shards.size(); ++shard)
-    mail_.send({Role::Server, shard}, proto::Pull{sequence_});
+  sequence_ += pulls();
+  for (std::uint32_t shard = 0; shard < shards_->shards.size(); ++shard) {
+    mail_.send({Role::Server, shard}, proto::Pull{sequence_ - pulls() + 1});
+    if (options_.averages) mail_.send({Role::Server, shard}, proto::Pull{sequence_, {}, true});
+  }
 }
 
-void EvaluatorCore::on_evaluated(Instant now, double loss, double accuracy,
-                                 const ClassFigures& classes) {
+std::optional<EvaluatorCore::Measured> EvaluatorCore::on_evaluated(Instant now, double loss,
+                                                                   double accuracy,
+                                                                   const ClassFigures& classes) {
+  Measured measured{parameters(), loss, accuracy, classes, last_pull_};
+  if (options_.averages && !average_) {
+    average_ = measured;
+    return std::nullopt;
+  }
   evaluate_due_ = false;
+  Version version = gather_.version();
+  std::optional<double> gap;
+  if (const auto average = std::exchange(average_, std::nullopt)) {
+    if (average->loss > 0 && std::isfinite(loss / average->loss)) gap = loss / average->loss - 1;
+    if (loss < average->loss) {
+      version = latest_.version();
+    } else {
+      measured = *average;
+    }
+  }
   if (!options_.silent)
     mail_.send(kScheduler, proto::Evaluation{.age = now - pulled_at_,
-                                             .loss = loss,
-                                             .accuracy = accuracy,
-                                             .version = gather_.version(),
-                                             .classes = classes});
-  if (last_pull_) return leave();
-  if (stop_reason_) return pull_last(now);
-  on_wakeup(now);
+                                             .loss = measured.loss,
+                                             .accuracy = measured.accuracy,
+                                             .version = version,
+                                             .classes = measured.classes,
+                                             .gap = gap});
+  if (last_pull_) {
+    leave();
+  } else if (stop_reason_) {
+    pull_last(now);
+  } else {
+    on_wakeup(now);
+  }
+  return measured;
 }
 
 }  // namespace rubato::worker

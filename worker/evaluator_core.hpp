@@ -2,7 +2,9 @@
 // pulls the global parameters; the host measures them on held-out data.
 // Pure, as worker/worker_core.hpp. An evaluation that takes longer than the interval delays the
 // next one; evaluations never queue up. The parameters are the answers of all shards to one pull,
-// each shard as it was when it answered. The evaluator waits while chunks come. After a silence it
+// each shard as it was when it answered. Where servers average the parameters, a measurement has
+// two pulls: of the average, and of the parameters themselves. The one with the lower loss counts.
+// The evaluator waits while chunks come. After a silence it
 // pulls again, and the first chunk of a new answer ends the wait for the old one. At the end of the
 // run, when no worker trains any more, it pulls and is evaluated a last time.
 // Threads: one owner.
@@ -10,6 +12,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/ids.hpp"
 #include "base/result.hpp"
@@ -28,6 +31,7 @@ struct EvaluatorOptions {
   Duration interval = Duration::from_seconds(5);
   bool silent = false;        // nothing is held out: it pulls, and tells the scheduler no figures
   bool only_last = false;     // it pulls at the end alone
+  bool averages = false;      // the servers average: it measures both
   std::string settings = {};  // of the cluster, one a line
   proto::JoinTiming timing;
   // It pulls again after this long without a chunk from any shard, and after twice as long each
@@ -42,20 +46,26 @@ class EvaluatorCore {
 
   enum class Action { Wait, Evaluate, Finish, Fail };
   Action next_action() const;
-  // Evaluate: these are the parameters of the end.
-  bool last() const { return last_pull_; }
-
   void on_start(Instant now);
   // `from`: who sent it, as the shard map says.
   void on_message(Instant now, proto::NodeId from, const proto::Message& message);
   void on_wakeup(Instant now);
-  // Requires: next_action() was Evaluate; the figures are of parameters(). If it is
-  // silent they mean nothing.
-  void on_evaluated(Instant now, double loss, double accuracy, const ClassFigures& classes = {});
+  struct Measured {
+    std::span<const float> parameters;  // valid until the next call
+    double loss = 0;
+    double accuracy = 0;
+    ClassFigures classes = {};
+    bool last = false;  // of the end
+  };
+  // Requires: next_action() was Evaluate; the figures are of parameters(). If it is silent they
+  // mean nothing. Returns: what counts; nothing while the other parameters are still to be
+  // measured.
+  std::optional<Measured> on_evaluated(Instant now, double loss, double accuracy,
+                                       const ClassFigures& classes = {});
 
   std::optional<proto::ToNode> poll_send() { return mail_.poll(); }
   std::optional<Instant> poll_wakeup() const;
-  std::span<const float> parameters() const { return gather_.values(); }
+  std::span<const float> parameters() const { return (average_ ? latest_ : gather_).values(); }
   const std::optional<proto::ShardMap>& shards() const { return shards_; }
   const std::optional<std::string>& stopped() const { return stopped_; }
   const std::optional<Error>& failure() const { return failure_; }
@@ -69,12 +79,16 @@ class EvaluatorCore {
   void ask(Instant now);
   void on_moved(Instant now, const proto::ShardMap& shards);
   void on_parameters(Instant now, std::uint32_t shard, const proto::Message& message);
+  // Pulls of one measurement: their sequences end with the one of the parameters themselves.
+  Sequence pulls() const { return options_.averages ? 2 : 1; }
+  bool pulling() const { return gather_.active() || latest_.active(); }
 
   EvaluatorOptions options_;
   proto::Joiner joiner_;
   std::optional<proto::ShardMap> shards_;
   ParameterGather gather_;
-  Sequence sequence_ = 0;  // of the newest pull; the gather may expect an earlier one
+  ParameterGather latest_;  // where servers average: the parameters themselves
+  Sequence sequence_ = 0;   // of the newest pull; a gather may expect an earlier one
   bool started_ = false;
   bool evaluate_due_ = false;
   Instant asked_at_;   // the newest pull
@@ -85,6 +99,7 @@ class EvaluatorCore {
   std::optional<Instant> next_;             // the next pull, or the deadline of the one under way
   std::optional<std::string> stop_reason_;  // told: one pull is left
   bool last_pull_ = false;                  // it is under way, or its parameters are evaluated
+  std::optional<Measured> average_;         // the parameters themselves are still to be measured
   std::optional<std::string> stopped_;
   std::optional<Error> failure_;
   Mail mail_;

@@ -60,7 +60,6 @@ void UpdateAlignment::add_block(std::span<const float> all, std::size_t at, std:
 
 void UpdateAlignment::on_loaded(std::span<const float> parameters) {
   if (loaded_.empty()) return sample(parameters, loaded_);
-  std::swap(before_, during_);
   sample(parameters, during_);
   RUBATO_CHECK(during_.size() == loaded_.size(), "parameters of another model");
   for (std::size_t i = 0; i < during_.size(); ++i)
@@ -74,8 +73,7 @@ UpdateAlignment::Seen UpdateAlignment::on_commit(std::span<const float> update, 
   const double norm = length_of(update_);
   Seen seen{.cosines = {.own = cosine(update_, norm, last_),
                         .during = overlapped ? cosine(update_, norm, during_)
-                                             : cosine(last_, length_of(last_), during_),
-                        .before = cosine(update_, norm, overlapped ? before_ : during_)}};
+                                             : cosine(last_, length_of(last_), during_)}};
   const double length = norm / rates;
   if (length_ > 0 && length > kLongest * length_) seen.part = kLongest * length_ / length;
   const double kept = length * seen.part;

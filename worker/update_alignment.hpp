@@ -1,10 +1,8 @@
 // worker/update_alignment.hpp - how a worker's updates lie to each other and to the way of the
 // global parameters, as cosines. A sync model may set its rates by them (docs/tempo.md).
 // Letters: R_k the parameters of the worker's k-th reply.
-// - The worker trained on until R_k came: the gradients of its update are of R_(k-1). The way
-//   before is R_(k-2) - R_(k-1), the way during is R_(k-1) - R_k.
-// - The worker waited for R_k: the gradients are of R_k. The way before is R_(k-1) - R_k. The way
-//   during is known only of the update before; it is the same R_(k-1) - R_k.
+// The way during an update is R_(k-1) - R_k, which came while it was made. If the worker waited for
+// R_k, its update was made at R_k, and the way is that during the update before.
 // Of a large model only kSampleMax parameters are looked at, in blocks that are spread evenly. So
 // neither time nor memory grows with the model. Averaged elements count as 0.
 // Source of the limit to an update's length: Pascanu, Mikolov, Bengio, ICML 2013, Alg. 1.
@@ -50,7 +48,6 @@ class UpdateAlignment {
   proto::AveragedElements averaged_;
   std::vector<float> loaded_;  // R_k
   std::vector<float> during_;  // R_(k-1) - R_k
-  std::vector<float> before_;  // R_(k-2) - R_(k-1)
   std::vector<float> update_;
   std::vector<float> last_;  // the update before
   double length_ = 0;        // usual one of an update, over its rates: EWMA. 0: not known yet

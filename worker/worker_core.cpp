@@ -269,6 +269,7 @@ void WorkerCore::rejoin(Instant now) {
   share_ = {.weight = first_weight_};
   next_share_.reset();
   local_rate_ = 1;
+  quick_steps_ = sync::kQuickSteps;
   forget_progress();
   number_.reset();
   membership_.rejoin(now);
@@ -296,6 +297,7 @@ void WorkerCore::leave_shards() {
 void WorkerCore::on_directive(Instant now, const sync::Directive& directive) {
   if (!is_valid(directive)) return;
   local_rate_ = directive.local_rate;
+  quick_steps_ = directive.quick_steps;
   if (directive.batch == 0) {
     share_.weight = directive.weight;
   } else {
@@ -438,7 +440,7 @@ void WorkerCore::on_step(Instant now, const StepReport& report) {
 
 bool WorkerCore::overlaps_next() const {
   if (overlap_ != sync::Overlap::UnlessQuick) return overlap_ == sync::Overlap::Always;
-  return !sync::are_quick(progress_.overhead, progress_.step_time);
+  return progress_.overhead >= progress_.step_time * quick_steps_;
 }
 
 // Steps from now on belong to the commit after the next.

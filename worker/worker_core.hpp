@@ -292,9 +292,10 @@ class WorkerCore {
     std::uint32_t batch = 0;  // of a step; 0: as configured
     double weight = 1;        // of a commit, if its steps had a local rate of 1
   };
-  Share share_;                      // of the next commit
-  std::optional<Share> next_share_;  // of the commits after the next
-  double local_rate_ = 1;            // of steps, part of the learning rate
+  Share share_;                             // of the next commit
+  std::optional<Share> next_share_;         // of the commits after the next
+  double local_rate_ = 1;                   // of steps, part of the learning rate
+  double quick_steps_ = sync::kQuickSteps;  // as in sync::Directive
   struct Made {
     std::uint64_t steps = 0;
     double rates = 0;  // sum of their local rates

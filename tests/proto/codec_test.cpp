@@ -266,6 +266,8 @@ TEST_CASE("values that no node sends are refused") {
   }
   for (const double rate : {0.0, -0.5, 1.5, std::nan("")})
     check_corrupt(samples::message(Directive{1, 0, {}, 1, 0, rate}), "Directive.local_rate");
+  for (const double steps : {-0.5, std::nan(""), 2 * sync::kQuickStepsMax})
+    check_corrupt(samples::message(Directive{1, 0, {}, 1, 0, 1, steps}), "Directive.quick_steps");
   for (const double cosine : {-1.1, 1.1, std::nan("")}) {
     Progress lies;
     lies.alignment.during = cosine;

@@ -45,7 +45,7 @@ inline std::vector<Message> every_message() {
   progress.late = {14};
   progress.dropped_commits = 15;
   progress.dropped_samples = 16;
-  progress.alignment = {.own = 0.13, .during = -0.14, .before = -1};
+  progress.alignment = {.own = 0.13, .during = -0.14};
   Welcome welcome{{Role::Server, 1}, 10, {5, 10}, {}};
   welcome.shards.shards = {{{0, 5}, "tcp://10.0.0.2:5701"}, {{5, 10}, "tcp://10.0.0.3:5701"}};
   welcome.shards.shards[1].public_key = std::string(kKeyCharacters, 'p');
@@ -76,6 +76,7 @@ inline std::vector<Message> every_message() {
       message(MembersAck{4, {5}}),
       message(Pull{9}),
       message(Pull{9, {4, 16'384}}),
+      message(Pull{9, {}, true}),
       message(Commit{9, 4, 6, 16, 21, PayloadCodec::F16, true, PayloadCodec::TopK, 0.25, true, 0.5,
                      true, 2, 5, 4},
               floats(3)),
@@ -86,8 +87,8 @@ inline std::vector<Message> every_message() {
       message(progress),
       message(Heartbeat{{5}, {6}, 7}),
       message(Heartbeat{{5}, {6}, 7, {}, true, 8, 9, 10, true}),
-      message(Directive{2.5, 7, Duration::from_ms(1500), 0.5, 24, 0.25}),
-      message(Evaluation{{2'000}, 0.45, 0.84, 33, 120, 0.4, 0.1, 1.2, {0.5, 0.75, 0.875}}),
+      message(Directive{2.5, 7, Duration::from_ms(1500), 0.5, 24, 0.25, 1.5}),
+      message(Evaluation{{2'000}, 0.45, 0.84, 33, 120, 0.4, 0.1, 1.2, {0.5, 0.75, 0.875}, 0.25}),
       message(Describe{"box-7", {std::string(3000, 's'), 70'000, 80'000}, 12}),
       message(Described{70'000}),
       message(Schema{{std::string(3000, 't'), 0, 9'000}}),

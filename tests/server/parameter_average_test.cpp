@@ -95,6 +95,9 @@ TEST_CASE("average: for the evaluator, not for workers, and chunk by chunk as th
     CHECK(seen[i] > shard.parameters()[i] + 1);
     CHECK(seen[i] < shard.parameters()[i] + 4);
   }
+  auto pull = ServerWorld::pull_of_evaluator();
+  std::get<proto::Pull>(pull.body).latest = true;
+  CHECK(pulled(shard, pull) == shard.parameters());
 }
 
 }  // namespace

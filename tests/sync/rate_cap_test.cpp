@@ -30,11 +30,11 @@ TEST_CASE("rate cap: a loss that falls leaves the bound where it began") {
   CHECK(cap.lowest_loss() == loss);
 }
 
-TEST_CASE("rate cap: a loss above twice the lowest halves the highest rate of late") {
+TEST_CASE("rate cap: a loss above 1.4 times the lowest halves the highest rate of late") {
   RateCap cap(0.1, 8);
   CHECK(cap.on_evaluation(1, 3) == Verdict::NewLow);
-  CHECK(cap.on_evaluation(2, 1) == Verdict::Fine);
-  CHECK(cap.on_evaluation(2.01, 1) == Verdict::Rose);
+  CHECK(cap.on_evaluation(1.39, 1) == Verdict::Fine);
+  CHECK(cap.on_evaluation(1.41, 1) == Verdict::Rose);
   // 3, of which two evaluations have forgotten 0.15 of what lies above 1 each.
   CHECK(cap.max() == doctest::Approx((1 + 2 * 0.85 * 0.85) / 2));
 }

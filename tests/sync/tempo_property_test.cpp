@@ -24,16 +24,17 @@ TEST_CASE("tempo: rates stay within their bounds, whatever comes, and whoever go
     for (std::uint32_t i = 0; i < workers; ++i) tuner.on_join({}, {i});
     tuner.on_start({});
     const auto cosine = [] { return 0.01 * *rc::gen::inRange(-100, 101); };
-    const double bias = cosine();
     std::uint32_t gone = 0;
     for (std::uint64_t commit = 1; commit < 60; ++commit) {
       const auto id = *rc::gen::inRange<std::uint32_t>(gone, workers);
-      tuner.on_progress({}, {id},
-                        {.commits = 3 * commit,
-                         .alignment = {.own = cosine(), .during = cosine(), .before = bias}});
+      tuner.on_progress(
+          {}, {id}, {.commits = 3 * commit, .alignment = {.own = cosine(), .during = cosine()}});
       if (commit % 8 == 0) {
         const std::vector<double> losses = {1e-9, 1, 4, 1e30, kInfinity, kNan};
-        tuner.on_evaluation({}, {.at = {}, .loss = *rc::gen::elementOf(losses), .accuracy = 0});
+        tuner.on_evaluation({}, {.at = {},
+                                 .loss = *rc::gen::elementOf(losses),
+                                 .accuracy = 0,
+                                 .gap = *rc::gen::element(-1.0, 0.0, 0.1, 1e9)});
       }
       if (commit % 20 == 0 && gone + 1 < workers) tuner.on_leave({}, {gone++});
       while (const auto order = tuner.poll_order()) {
@@ -42,6 +43,7 @@ TEST_CASE("tempo: rates stay within their bounds, whatever comes, and whoever go
         RC_ASSERT(d.local_rate > 0 && d.local_rate <= 1);
         const double global = d.weight;
         RC_ASSERT(global >= 1.0 / 32 - 1e-9 && global <= 4 + 1e-9);
+        RC_ASSERT(is_quick_steps(d.quick_steps));
         RC_ASSERT(d.local_rate >= std::min(1.0, global) / workers - 1e-9);
       }
       while (tuner.poll_decision()) {

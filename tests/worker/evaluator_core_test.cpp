@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -328,11 +329,9 @@ TEST_CASE("evaluator: after Stop it pulls and is evaluated a last time, then it 
   SUBCASE("an evaluation is under way: it is reported first") {
     world.reply(1, 5);
     CHECK(measured(world) == std::vector<float>{5, 5, 5});
-    CHECK_FALSE(world.core.last());
     world.hear(kScheduler, proto::Stop{"target reached"});
     CHECK(measured(world) == std::vector<float>{5, 5, 5});
-    CHECK_FALSE(world.core.last());
-    world.core.on_evaluated(world.now, 0.5, 0.9);
+    CHECK_FALSE(world.core.on_evaluated(world.now, 0.5, 0.9)->last);
     const auto both = said();
     CHECK(bodies<proto::Evaluation>(both, kScheduler).size() == 1);
     CHECK(bodies<proto::Pull>(both, kServer).at(0).sequence == 2);
@@ -343,15 +342,95 @@ TEST_CASE("evaluator: after Stop it pulls and is evaluated a last time, then it 
   CHECK(world.pulls() == "3");
   world.reply(3, 7);
   CHECK(measured(world) == std::vector<float>{7, 7, 7});
-  CHECK(world.core.last());
   CHECK_FALSE(world.core.stopped().has_value());
-  world.core.on_evaluated(world.now, 0.4, 0.95);
+  CHECK(world.core.on_evaluated(world.now, 0.4, 0.95)->last);
   const auto last = said();
   CHECK(bodies<proto::Evaluation>(last, kScheduler).at(0).loss == 0.4);
   CHECK(bodies<proto::Leave>(last, kScheduler).at(0).reason == "target reached");
   CHECK(world.core.next_action() == Action::Finish);
   CHECK(world.core.stopped() == "target reached");
   CHECK_FALSE(world.core.poll_wakeup().has_value());
+}
+
+TEST_CASE("evaluator: of the average and the parameters themselves, the better one counts") {
+  auto options = EvaluatorWorld::options();
+  options.averages = true;
+  EvaluatorWorld world;
+  world.core = EvaluatorCore(options);
+  world.start();
+  // Both are pulled at once. Returns: the sequence of the average; the next is the parameters'.
+  const auto asked = [&] {
+    const auto pulls = bodies<proto::Pull>(sent(world.core), kServer);
+    REQUIRE(pulls.size() == 2);
+    CHECK_FALSE(pulls[0].latest);
+    CHECK(pulls[1].latest);
+    CHECK(pulls[1].sequence == pulls[0].sequence + 1);
+    return pulls[0].sequence;
+  };
+  const auto answer = [&](Sequence sequence) {
+    world.reply(sequence, 5);
+    CHECK(world.core.next_action() == Action::Wait);
+    world.reply(sequence + 1, 7);
+  };
+  // Returns: the value of the parameters that count, 5 of the average or 7.
+  const auto measure = [&](double of_average, double of_latest) {
+    CHECK(measured(world) == std::vector<float>{5, 5, 5});
+    CHECK_FALSE(world.core.on_evaluated(world.now, of_average, 0.1).has_value());
+    CHECK(measured(world) == std::vector<float>{7, 7, 7});
+    world.now = world.now + kSecond;
+    const auto counts = world.core.on_evaluated(world.now, of_latest, 0.2);
+    REQUIRE(counts.has_value());
+    CHECK(counts->loss == std::min(of_average, of_latest));
+    CHECK(counts->accuracy == (of_average <= of_latest ? 0.1 : 0.2));
+    return counts->parameters[2];
+  };
+  const auto told = [&] { return bodies<proto::Evaluation>(sent(world.core), kScheduler).at(0); };
+
+  SUBCASE("the average") {
+    answer(asked());
+    CHECK(measure(0.5, 0.6) == 5);
+    const auto evaluation = told();
+    CHECK(evaluation.loss == 0.5);
+    CHECK(evaluation.age == kSecond);
+    CHECK(*evaluation.gap == doctest::Approx(0.2));
+    world.wake_after(kSecond * 3.9);  // five seconds after the last pull
+    CHECK(world.pulls() == "");
+    world.wake_after(kSecond * 0.1);
+    answer(asked());
+    CHECK(measure(0.5, 0.4) == 7);
+  }
+  SUBCASE("the parameters") {
+    answer(asked());
+    CHECK(measure(0.8, 0.6) == 7);
+    const auto evaluation = told();
+    CHECK(evaluation.loss == 0.6);
+    CHECK(*evaluation.gap == doctest::Approx(-0.25));
+  }
+  SUBCASE("a loss that is no number never counts, and makes no gap") {
+    answer(asked());
+    CHECK(measure(0.8, std::numeric_limits<double>::infinity()) == 5);
+    CHECK_FALSE(told().gap.has_value());
+  }
+  SUBCASE("one answer is lost: both are asked for again, and what came is kept") {
+    world.reply(asked(), 5);
+    world.wake_after(kSecond * 30);
+    const Sequence again = asked();
+    world.reply(again, 6);  // a second answer
+    world.reply(again + 1, 7);
+    CHECK(measure(0.5, 0.6) == 5);
+  }
+  SUBCASE("the end comes while both are measured: they count, and both are measured anew") {
+    answer(asked());
+    CHECK_FALSE(world.core.on_evaluated(world.now, 0.5, 0.1).has_value());
+    world.hear(kScheduler, proto::Stop{"enough"});
+    CHECK(world.core.on_evaluated(world.now, 0.6, 0.1)->parameters[0] == 5);
+    CHECK_FALSE(world.core.stopped().has_value());
+    const auto pulls = bodies<proto::Pull>(sent(world.core), kServer);
+    REQUIRE(pulls.size() == 2);
+    answer(pulls[0].sequence);
+    CHECK(measure(0.5, 0.4) == 7);
+    CHECK(world.core.next_action() == Action::Finish);
+  }
 }
 
 TEST_CASE("evaluator: where nothing is held out there is only the last pull, and no figures") {
@@ -369,8 +448,7 @@ TEST_CASE("evaluator: where nothing is held out there is only the last pull, and
   world.hear(kScheduler, proto::Stop{"enough"});
   CHECK(world.pulls() == "1");
   world.reply(1, 7);
-  CHECK(world.core.last());
-  world.core.on_evaluated(world.now, 0, 0);
+  CHECK(world.core.on_evaluated(world.now, 0, 0)->last);
   const auto last = sent(world.core);
   CHECK(bodies<proto::Evaluation>(last, kScheduler).empty());
   CHECK(bodies<proto::Leave>(last, kScheduler).size() == 1);
