@@ -181,8 +181,8 @@ void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
              evaluator_->incarnation == message.incarnation) {
     send_stop(from);  // it has not begun to pull: it leaves, and nobody waits for a last pull
   } else if (run_.stopped()) {
+    if (message.sender.role == Role::Worker && on_late_hello(now, from, message)) return;
     refuse(from, RefusalCode::Stopped, "the run is over: " + *run_.stop_reason());
-    if (message.sender.role == Role::Worker) end_refused(now, message);
   } else if (message.sender.role == Role::Server) {
     on_server_hello(now, from, message);
   } else if (message.sender.role == Role::Worker) {
@@ -462,17 +462,27 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
   admit(now, from, message);
 }
 
-// The run is over, and its end waits for the members. A member that joins again has been told so,
-// and ends. A later process of a member's name shows that the member itself is gone.
-void Scheduler::end_refused(Instant now, const Message& message) {
-  const auto known = roster_.members().find(std::get<proto::Hello>(message.body).name);
-  if (known == roster_.members().end() || roster_.is_past(message.incarnation - 1)) return;
-  const WorkerId id = known->second;
-  if (roster_[id].incarnation == message.incarnation) return;
-  if (joins_again(id, message))
-    on_leave(now, id, Life::Left, "the run is over");
-  else
-    on_leave(now, id, Life::Replaced, "a later process has its name");
+// The run is over. A worker of it that asks now has not heard so: it waits to begin or joins again,
+// and the first Stop went with its connection. The end waits for the members, so one whose later
+// process asks counts as gone. Returns: it was told to stop.
+bool Scheduler::on_late_hello(Instant now, PeerId from, const Message& message) {
+  const Incarnation earlier = message.incarnation - 1;
+  bool ours = roster_.is_past(earlier) && !exclusion_.aside(earlier);
+  const auto& members = roster_.members();
+  const auto found = members.find(std::get<proto::Hello>(message.body).name);
+  if (found != members.end()) {
+    const WorkerId id = found->second;
+    if (roster_[id].incarnation == message.incarnation) {
+      ours = true;
+    } else if (joins_again(id, message)) {
+      ours = true;
+      on_leave(now, id, Life::Left, "the run is over");
+    } else if (!roster_.is_past(earlier)) {
+      on_leave(now, id, Life::Replaced, "a later process has its name");
+    }
+  }
+  if (ours) send_stop(from);
+  return ours;
 }
 
 // Whether it is the member's own process, which goes on under its next incarnation.

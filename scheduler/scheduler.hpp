@@ -301,7 +301,7 @@ class Scheduler {
   // Membership.
   void admit(Instant now, proto::PeerId from, const proto::Message& message);
   void admit_again(Instant now, WorkerId worker, Incarnation incarnation);
-  void end_refused(Instant now, const proto::Message& message);
+  bool on_late_hello(Instant now, proto::PeerId from, const proto::Message& message);
   bool joins_again(WorkerId worker, const proto::Message& message) const;
   // A member goes. `life`: as what.
   void on_leave(Instant now, WorkerId worker, Life life, const std::string& why);

@@ -335,11 +335,31 @@ TEST_CASE("end: a member that joins again is told that the run is over, and coun
   proto::Hello hello{again.name, 10, ""};
   hello.again = true;
   world.from_worker(again, hello);
-  CHECK(bodies<proto::Refusal>(world.collect(), again.peer).at(0).code == RefusalCode::Stopped);
+  CHECK(bodies<proto::Stop>(world.collect(), again.peer).at(0).reason == "interrupted");
   CHECK_FALSE(world.scheduler.drained());
+  world.from_worker(again, hello);  // that Stop was lost, too
+  CHECK(bodies<proto::Stop>(world.collect(), again.peer).size() == 1);
   world.from_worker(kOne, proto::Leave{});
   CHECK(world.scheduler.drained());
   CHECK(world.log().find("lost") == std::string::npos);
+}
+
+TEST_CASE("end: a member that waits for others, and was not reached, is told when it asks again") {
+  SchedulerWorld world;
+  for (std::uint32_t i = 0; i < 2; ++i) world.server_hello(i);
+  world.worker_hello(kZero);
+  REQUIRE_FALSE(world.scheduler.started());
+  world.scheduler.stop(world.now, "interrupted");
+  world.collect();
+  PlayedWorker asks = kZero;
+  asks.peer = 300;  // its connection broke
+  world.worker_hello(asks);
+  const auto sent = world.collect();
+  CHECK(bodies<proto::Stop>(sent, asks.peer).at(0).reason == "interrupted");
+  CHECK(bodies<proto::Refusal>(sent, asks.peer).empty());
+  CHECK_FALSE(world.scheduler.drained());
+  world.from_worker(asks, proto::Leave{});
+  CHECK(world.scheduler.drained());
 }
 
 SchedulerOptions with_addresses() {
