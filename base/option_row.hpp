@@ -23,7 +23,12 @@
 
 namespace rubato {
 
-// O: the struct that holds the value.
+// {"none", "snapshot", "journal"} of "none | snapshot | journal", and the other way.
+std::vector<std::string> split_words(std::string_view words);
+std::string join_words(const std::vector<std::string>& words);
+
+// O: the struct that holds the value. A row is plain numbers, pointers and views: tables of rows
+// are long, and compilers take their time over whatever needs a destructor.
 template <class O>
 struct OptionRow {
   using Whole = int& (*)(O&);
@@ -38,15 +43,15 @@ struct OptionRow {
   using MaybeWhole = std::optional<int>& (*)(O&);
   using MaybeWhole64 = std::optional<std::uint64_t>& (*)(O&);
   using MaybeNumber = std::optional<double>& (*)(O&);
-  // One of several words, kept as an enum.
+  // One of several words, kept as an enum. Words: "none | snapshot | journal", see split_words().
   struct Choice {
-    std::vector<std::string> words;
+    std::string_view words;
     std::size_t (*get)(const O&);
     void (*set)(O&, std::size_t);
   };
   // One of several words, kept as text.
   struct Word {
-    std::vector<std::string> words;
+    std::string_view words;
     std::string& (*at)(O&);
   };
   // A file or directory, as it is written.
@@ -133,7 +138,7 @@ void read_option(const ConfigTable& table, const OptionRow<O>& row, O& options) 
                    if (const auto given = number()) at(options) = *given;
                  },
                  [&](const typename Row::Choice& choice) {
-                   const auto& words = choice.words;
+                   const auto words = split_words(choice.words);
                    const auto word = table.choice(row.key, words[choice.get(options)], words);
                    const auto at = std::find(words.begin(), words.end(), word);
                    if (at != words.end())
@@ -141,7 +146,7 @@ void read_option(const ConfigTable& table, const OptionRow<O>& row, O& options) 
                  },
                  [&](const typename Row::Word& word) {
                    std::string& value = word.at(options);
-                   value = table.choice(row.key, value, word.words);
+                   value = table.choice(row.key, value, split_words(word.words));
                  },
                  [&](const typename Row::Path& path) { text(path.at(options)); },
                  [&](const typename Row::Form& form) {
@@ -192,7 +197,9 @@ std::string value_text(const OptionRow<O>& row, O options) {
           [&](typename Row::MaybeWhole at) { return maybe(at(options)); },
           [&](typename Row::MaybeWhole64 at) { return maybe(at(options)); },
           [&](typename Row::MaybeNumber at) { return maybe(at(options)); },
-          [&](const typename Row::Choice& choice) { return choice.words[choice.get(options)]; },
+          [&](const typename Row::Choice& choice) {
+            return split_words(choice.words)[choice.get(options)];
+          },
           [&](const typename Row::Word& word) { return word.at(options); },
           [&](const typename Row::Path& path) { return path.at(options); },
           [&](const typename Row::Form& form) { return form.get(options); },
@@ -220,9 +227,6 @@ std::string valid_text(const OptionRow<O>& row) {
   const std::string range = describe(row.limits);
   const std::string whole = "whole number" + range;
   const std::string number = "number" + range;
-  const auto words = [](const std::vector<std::string>& all) {
-    return fmt::format("{}", fmt::join(all, " | "));
-  };
   return std::visit(
       option_detail::Overload{
           [&](typename Row::Whole) { return whole; }, [&](typename Row::Whole64) { return whole; },
@@ -236,8 +240,8 @@ std::string valid_text(const OptionRow<O>& row) {
           [&](typename Row::MaybeWhole) { return whole; },
           [&](typename Row::MaybeWhole64) { return whole; },
           [&](typename Row::MaybeNumber) { return number; },
-          [&](const typename Row::Choice& choice) { return words(choice.words); },
-          [&](const typename Row::Word& word) { return words(word.words); },
+          [&](const typename Row::Choice& choice) { return std::string(choice.words); },
+          [&](const typename Row::Word& word) { return std::string(word.words); },
           [&](const typename Row::Path&) { return std::string("path"); },
           [&](const typename Row::Form& form) { return std::string(form.name); },
           [&](const typename Row::Named& named) {

@@ -219,11 +219,12 @@ Result<void> set_codec(ClusterConfig& config, const std::string& codec) {
     for (const auto& row : rows) {
       if (row.key != "up" && row.key != "down") continue;
       const auto& choice = std::get<OptionRow<WireCodecs>::Choice>(row.field);
-      const auto word = std::ranges::find(choice.words, codec);
-      if (word == choice.words.end())
+      const auto words = split_words(choice.words);
+      const auto word = std::ranges::find(words, codec);
+      if (word == words.end())
         return fail(ErrorCode::BadInput,
-                    fmt::format("{} is no codec{}", codec, suggestion(codec, choice.words)));
-      const auto index = static_cast<std::size_t>(word - choice.words.begin());
+                    fmt::format("{} is no codec{}", codec, suggestion(codec, words)));
+      const auto index = static_cast<std::size_t>(word - words.begin());
       changed = changed || choice.get(codecs) != index;
       choice.set(codecs, index);
     }

@@ -61,24 +61,28 @@ OptionRow<O> own(OptionRow<O> row) {
   return row;
 }
 
-ClusterRow optimizer_kind() {
-  ClusterRow::Choice kinds{
-      {},
-      [](const C& c) {
-        const auto& all = server::optimizers();
-        const auto at = std::ranges::find(all, c.optimizer.kind, &server::OptimizerInfo::kind);
-        return static_cast<std::size_t>(at - all.begin());
-      },
-      [](C& c, std::size_t i) { c.optimizer.kind = server::optimizers()[i].kind; }};
-  for (const server::OptimizerInfo& info : server::optimizers())
-    kinds.words.emplace_back(info.name);
-  return {"optimizer", "kind", "what a server does with a commit", kAny, kinds};
+// Lifetime: of the program.
+template <class Items, class Name>
+std::string_view words_from(const Items& items, Name name) {
+  static const std::string words = [&] {
+    std::vector<std::string> all;
+    for (const auto& item : items) all.emplace_back(name(item));
+    return join_words(all);
+  }();
+  return words;
 }
 
-std::vector<std::string> sync_names() {
-  std::vector<std::string> names;
-  for (const sync::ModelInfo& model : sync::models()) names.emplace_back(model.name);
-  return names;
+ClusterRow optimizer_kind() {
+  return {"optimizer", "kind", "what a server does with a commit", kAny,
+          ClusterRow::Choice{
+              words_from(server::optimizers(), [](const auto& info) { return info.name; }),
+              [](const C& c) {
+                const auto& all = server::optimizers();
+                const auto at =
+                    std::ranges::find(all, c.optimizer.kind, &server::OptimizerInfo::kind);
+                return static_cast<std::size_t>(at - all.begin());
+              },
+              [](C& c, std::size_t i) { c.optimizer.kind = server::optimizers()[i].kind; }}};
 }
 
 // NOLINTNEXTLINE(readability-function-size): a table, one row a key
@@ -91,7 +95,8 @@ std::vector<ClusterRow> make_cluster_rows() {
        "initial weights, partition, order of samples and jitter follow from it", kNotNegative,
        +[](C& c) -> std::uint64_t& { return c.seed; }},
       own<C>({kTopSection, "sync_model", "the sync model of a run, unless --sync names one", kAny,
-              Row::Word{sync_names(), [](C& c) -> std::string& { return c.sync_model; }}}),
+              Row::Word{words_from(sync::models(), [](const auto& model) { return model.name; }),
+                        [](C& c) -> std::string& { return c.sync_model; }}}),
       own<C>({kTopSection, "worker_count",
               "workers in all; the groups share them in proportion to their count. Of more groups "
               "than workers, the largest have one each",
@@ -105,7 +110,7 @@ std::vector<ClusterRow> make_cluster_rows() {
               "what a server's death costs, where it has a directory for its state: snapshot: "
               "seconds; journal: no commit that was answered; none: the run",
               kAny,
-              Row::Choice{{"none", "snapshot", "journal"},
+              Row::Choice{"none | snapshot | journal",
                           [](const C& c) -> std::size_t {
                             return c.snapshot.journal ? 2 : c.snapshot.kept ? 1 : 0;
                           },
@@ -114,8 +119,7 @@ std::vector<ClusterRow> make_cluster_rows() {
                             c.snapshot.journal = i == 2;
                           }}}),
       {kTopSection, "join", "who may be a worker: open: also one that the file does not list", kAny,
-       Row::Choice{{"listed", "open"},
-                   [](const C& c) { return static_cast<std::size_t>(c.open); },
+       Row::Choice{"listed | open", [](const C& c) { return static_cast<std::size_t>(c.open); },
                    [](C& c, std::size_t i) { c.open = i == 1; }}},
       own<C>({kTopSection, "workers_min", "training starts when so many workers have joined",
               kWorkers, +[](C& c) -> std::optional<int>& { return c.workers_min; },
@@ -133,7 +137,7 @@ std::vector<ClusterRow> make_cluster_rows() {
               +[](C& c) -> double& { return c.first_commit_seconds; }}),
 
       {"model", "kind", "the network", kAny,
-       Row::Word{{"mlp", "cnn", "lenet", "cnn1d", "lstm", "svm", "layers", "own", "timing"},
+       Row::Word{"mlp | cnn | lenet | cnn1d | lstm | svm | layers | own | timing",
                  [](C& c) -> std::string& { return c.model.kind; }}},
       {"model", "hidden",
        "mlp: sizes of the hidden layers, []: a linear model; cnn1d: filters of each convolution; "
@@ -142,7 +146,7 @@ std::vector<ClusterRow> make_cluster_rows() {
        "[64], cnn1d [64, 64], lstm [128, 384]", true,
        [](const C& c) { return c.model.linear ? "none" : fmt::format("{}", c.model.hidden); }},
       {"model", "init", "where weights begin, see below; paper: cnn only", kAny,
-       Row::Choice{{"scaled", "paper"},
+       Row::Choice{"scaled | paper",
                    [](const C& c) { return static_cast<std::size_t>(c.model.init); },
                    [](C& c, std::size_t i) { c.model.init = static_cast<train::Init>(i); }}},
       own<C>({"model", "start", "a model file (safetensors) whose parameters the run begins with",
@@ -164,7 +168,7 @@ std::vector<ClusterRow> make_cluster_rows() {
 
       {"dataset", "kind", "where the data come from; a path has its kind by its name (data.md)",
        kAny,
-       Row::Word{{"fashion-mnist", "cifar-10", "idx", "images", "libsvm", "csv", "numpy", "blobs"},
+       Row::Word{"fashion-mnist | cifar-10 | idx | images | libsvm | csv | numpy | blobs",
                  [](C& c) -> std::string& { return c.dataset.kind; }},
        "fashion-mnist without a path"},
       own<C>({"dataset", "path", "file or directory; fashion-mnist and blobs need none", kAny,
@@ -196,7 +200,7 @@ std::vector<ClusterRow> make_cluster_rows() {
        kAny, +[](C& c) -> std::string& { return c.dataset.weight_column; }, "all count 1"},
       {"dataset", "task",
        "regression: the label's column holds a number, which is learned; csv, libsvm, numpy", kAny,
-       Row::Choice{{"classification", "regression"},
+       Row::Choice{"classification | regression",
                    [](const C& c) { return static_cast<std::size_t>(c.dataset.task); },
                    [](C& c, std::size_t i) { c.dataset.task = static_cast<Task>(i); }}},
       {"dataset", "spread", "blobs: deviation around each centre; the centres' own deviation is 2",
@@ -244,7 +248,7 @@ std::vector<ClusterRow> make_cluster_rows() {
        +[](C& c) -> double& { return c.training.learning_rate; }},
       {"training", "schedule", "how the rate falls from eta' to decay x eta' in decay_steps", kAny,
        Row::Choice{
-           {"exponential", "step", "cosine"},
+           "exponential | step | cosine",
            [](const C& c) { return static_cast<std::size_t>(c.training.schedule); },
            [](C& c, std::size_t i) { c.training.schedule = static_cast<train::Schedule>(i); }}},
       {"training", "decay", "factor of the rate after decay_steps; above 0 unless cosine",
@@ -255,7 +259,7 @@ std::vector<ClusterRow> make_cluster_rows() {
       {"training", "warmup_steps", "the rate first rises evenly to eta' in so many steps", kCount,
        +[](C& c) -> int& { return c.training.warmup_steps; }},
       {"training", "optimizer", "what a worker's step does with its gradient", kAny,
-       Row::Choice{{"sgd", "momentum", "adamw"},
+       Row::Choice{"sgd | momentum | adamw",
                    [](const C& c) { return static_cast<std::size_t>(c.training.optimizer.kind); },
                    [](C& c, std::size_t i) {
                      c.training.optimizer.kind = static_cast<train::LocalOptimizerKind>(i);
@@ -289,7 +293,7 @@ std::vector<ClusterRow> make_cluster_rows() {
                         }}}),
       own<C>({"training", "precision",
               "of a GPU's products and convolutions; tf32 and bf16 are faster and round", kAny,
-              Row::Choice{{"float32", "tf32", "bf16"},
+              Row::Choice{"float32 | tf32 | bf16",
                           [](const C& c) { return static_cast<std::size_t>(c.precision); },
                           [](C& c, std::size_t i) {
                             c.precision = static_cast<train::cuda::Precision>(i);
@@ -429,7 +433,7 @@ std::vector<OptionRow<WorkerGroup>> make_group_rows() {
               "how a worker goes that is no longer available: crash: without a word; leave: with "
               "a farewell",
               kAny,
-              OptionRow<G>::Choice{{"crash", "leave"},
+              OptionRow<G>::Choice{"crash | leave",
                                    [](const G& g) { return static_cast<std::size_t>(g.leaves); },
                                    [](G& g, std::size_t i) { g.leaves = i == 1; }}}),
       own<G>({"workers", "link", "a row of the catalog; the five keys below override its values",
@@ -459,7 +463,7 @@ std::vector<OptionRow<ChurnEvent>> make_churn_rows() {
               "nothing passes the node's link; partition: nothing passes between two nodes",
               kAny,
               OptionRow<E>::Choice{
-                  {"join", "leave", "crash", "freeze", "outage", "partition"},
+                  "join | leave | crash | freeze | outage | partition",
                   [](const E& e) { return static_cast<std::size_t>(e.act); },
                   [](E& e, std::size_t i) { e.act = static_cast<ChurnEvent::Act>(i); }},
               "required"}),
@@ -524,10 +528,13 @@ constexpr std::array kCodecs{proto::PayloadCodec::F32, proto::PayloadCodec::F16,
                              proto::PayloadCodec::Bf16, proto::PayloadCodec::Int8,
                              proto::PayloadCodec::TopK};
 
-std::vector<std::string> codec_words() {
-  std::vector<std::string> words;
-  for (const proto::PayloadCodec codec : kCodecs) words.emplace_back(proto::codec_name(codec));
-  words.emplace_back("auto");
+std::string_view codec_words() {
+  static const std::string words = [] {
+    std::vector<std::string> all;
+    for (const proto::PayloadCodec codec : kCodecs) all.emplace_back(proto::codec_name(codec));
+    all.emplace_back("auto");
+    return join_words(all);
+  }();
   return words;
 }
 

@@ -119,7 +119,7 @@ Model rows::adacomm() {
                                                   Limits::seconds()),
                   choice<&AdacommOptions::stuck>(
                       "stuck", "where the loss asks for no fewer: half of them, or as many",
-                      {"halve", "keep"}),
+                      "halve | keep"),
                   option<&AdacommOptions::search>(
                       "search", "try several first numbers of steps, for a period each")},
       .rule =

@@ -399,8 +399,8 @@ Model rows::adsp() {
                   option<&AdspOptions::epoch>("epoch_seconds", "a new search begins every epoch",
                                               Limits::seconds()),
                   choice<&AdspOptions::reward>("reward", "how two rates are compared",
-                                               {"robust", "paper"}),
-                  choice<&AdspOptions::start>("start", "where a search begins", {"warm", "paper"}),
+                                               "robust | paper"),
+                  choice<&AdspOptions::start>("start", "where a search begins", "warm | paper"),
                   option<&AdspOptions::fixed_rate>(
                       "fixed_rate", "commits a check period, instead of a search", kAtLeastOne),
                   option<&AdspOptions::overlap>("overlap", "train on while a commit is in flight"),
@@ -410,7 +410,7 @@ Model rows::adsp() {
                   choice<&AdspOptions::batches>(
                       "batches",
                       "mini-batches of all workers, or in proportion to speed as BatchTune's",
-                      {"equal", "speed"})},
+                      "equal | speed")},
       .rule = [](const Options& o) -> std::unique_ptr<CommitRule> {
         return std::make_unique<AdspRule>(o.of<AdspOptions>().check_period);
       },

@@ -96,17 +96,16 @@ template <auto Member>
 OptionRow option(std::string_view key, std::string_view meaning, const Limits& limits = kAny) {
   return {.of = {}, .key = key, .meaning = meaning, .limits = limits, .field = &field<Member>};
 }
-// One of several words, in the order of the enumeration.
+// One of several words, "warm | paper", in the order of the enumeration.
 template <auto Member>
-OptionRow choice(std::string_view key, std::string_view meaning, std::vector<std::string> words) {
+OptionRow choice(std::string_view key, std::string_view meaning, std::string_view words) {
   using Value = std::remove_reference_t<decltype(field<Member>(std::declval<Options&>()))>;
   return {.of = {},
           .key = key,
           .meaning = meaning,
           .limits = kAny,
           .field = OptionRow::Choice{
-              std::move(words),
-              [](const Options& o) { return static_cast<std::size_t>(field_of(o, Member)); },
+              words, [](const Options& o) { return static_cast<std::size_t>(field_of(o, Member)); },
               [](Options& o, std::size_t i) { field<Member>(o) = static_cast<Value>(i); }}};
 }
 

@@ -223,7 +223,7 @@ Model rows::sync_switch() {
            option<&SyncSwitchOptions::epochs>(
                "epochs", "passes over the data that training is planned to take", Limits::above(0)),
            choice<&SyncSwitchOptions::straggler>(
-               "straggler", "what happens to stragglers under BSP", {"none", "greedy", "elastic"}),
+               "straggler", "what happens to stragglers under BSP", "none | greedy | elastic"),
            option<&SyncSwitchOptions::window>("window_seconds",
                                               "how often speeds are compared to find stragglers",
                                               Limits::seconds())},

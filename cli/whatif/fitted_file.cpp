@@ -63,8 +63,7 @@ std::string worker_section(const cluster::WorkerGroup& group) {
   number("watts_radio", group.power.radio);
   for (const auto& row : cluster::codec_rows()) {
     if (row.key == "keep") continue;
-    const auto& choice = std::get<OptionRow<cluster::WireCodecs>::Choice>(row.field);
-    text += fmt::format("{} = \"{}\"\n", row.key, choice.words[choice.get(group.codecs)]);
+    text += fmt::format("{} = \"{}\"\n", row.key, value_text(row, group.codecs));
   }
   number("keep", group.codecs.up.keep);
   if (!group.data.empty()) text += fmt::format("data = {}\n", quoted(absolute_path(group.data)));

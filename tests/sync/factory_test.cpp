@@ -103,7 +103,7 @@ TEST_CASE("every option can be set by its key") {
     const bool word = std::holds_alternative<OptionRow::Choice>(row.field);
     const bool flag = std::holds_alternative<OptionRow::Flag>(row.field);
     const std::string value =
-        word   ? "\"" + std::get<OptionRow::Choice>(row.field).words.back() + "\""
+        word   ? "\"" + split_words(std::get<OptionRow::Choice>(row.field).words).back() + "\""
         : flag ? "true"
                : inside(row.limits);
     const auto document =
