@@ -290,7 +290,7 @@ DataSummary parsed(std::string_view text) {
 }
 
 // Within these limits those of all boxes together are finite. False for NaN.
-bool sound(const Moments& of, std::uint64_t samples) {
+bool possible(const Moments& of, std::uint64_t samples) {
   return of.count <= samples && std::abs(of.mean) <= 1e100 && of.m2 >= 0 && of.m2 <= 1e250;
 }
 
@@ -310,7 +310,7 @@ std::string fault(const ColumnSummary& column, std::uint64_t values, bool named)
     if (word.size() > kNameBytesMax)
       return fmt::format("column \"{}\" has a category of more than {} bytes", column.name,
                          kNameBytesMax);
-  if (!strictly_sorted(column.categories) || !sound(column.values, values) ||
+  if (!strictly_sorted(column.categories) || !possible(column.values, values) ||
       column.missing > values || column.others > values ||
       (column.categories.empty() && column.values.count + column.missing != values))
     return fmt::format("column \"{}\" contradicts itself", column.name);
@@ -355,10 +355,10 @@ std::string fault(const DataSummary& summary) {
   }
   if (summary.target) labelled = summary.target->count;
   if (labelled != summary.samples) return "counts other labels than samples";
-  if (summary.target && !sound(*summary.target, summary.samples))
+  if (summary.target && !possible(*summary.target, summary.samples))
     return "has a target that is impossible";
   const auto& weights = summary.weights;
-  if (weights && (!sound(*weights, summary.samples) || weights->count != summary.samples ||
+  if (weights && (!possible(*weights, summary.samples) || weights->count != summary.samples ||
                   weights->mean < 0 || summary.weight_column.empty() ||
                   summary.weight_column.size() > kNameBytesMax))
     return "has weights that are impossible";
@@ -373,7 +373,7 @@ std::string fault(const DataSummary& summary) {
                 summary.channels.size() != static_cast<std::size_t>(shape.channels)))
     return "has images of an impossible size";
   for (const Moments& of : summary.channels)
-    if (!sound(of, std::numeric_limits<std::uint64_t>::max()))
+    if (!possible(of, std::numeric_limits<std::uint64_t>::max()))
       return "has pixels that are impossible";
   return image == summary.columns.empty() ? "" : "has neither columns nor images";
 }

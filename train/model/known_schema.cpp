@@ -15,7 +15,7 @@
 namespace rubato::train {
 namespace {
 
-tl::unexpected<Error> bad(std::string message) {
+tl::unexpected<Error> unfit(std::string message) {
   return fail(ErrorCode::BadInput, std::move(message));
 }
 
@@ -32,24 +32,24 @@ const Column* find_column(const InputSchema& schema, const std::string& name) {
 Result<void> check_options(const KnownSchema& known, const DatasetOptions& stated) {
   const InputSchema& schema = known.schema;
   if (known.outputs && schema.task() != stated.task)
-    return bad(
+    return unfit(
         fmt::format("model.start: {} predicts {}, and dataset.task says otherwise; change "
                     "it, or {}",
                     stated.start, schema.target ? "a number" : "classes", anew(known)));
   if (known.outputs && !stated.class_names.empty() && stated.class_names != schema.classes)
-    return bad(fmt::format("dataset.class_names: {} has the classes {}; remove the key, or {}",
-                           stated.start, fmt::join(schema.classes, ", "), anew(known)));
+    return unfit(fmt::format("dataset.class_names: {} has the classes {}; remove the key, or {}",
+                             stated.start, fmt::join(schema.classes, ", "), anew(known)));
   if (!known.inputs) return {};
   for (const std::string& name : stated.ignore)
     if (find_column(schema, name))
-      return bad(
+      return unfit(
           fmt::format("dataset.ignore: the model of {} needs column \"{}\"; remove it from "
                       "the list",
                       stated.start, name));
   for (const std::string& name : stated.categorical) {
     const Column* const column = find_column(schema, name);
     if (column && !column->categorical())
-      return bad(
+      return unfit(
           fmt::format("dataset.categorical: column \"{}\" holds numbers in the model of {}; "
                       "remove it from the list",
                       name, stated.start));
@@ -96,7 +96,7 @@ Result<KnownSchema> known_schema(const DatasetOptions& stated) {
   schema.missing = with_more(std::move(schema.missing), known.schema.missing);
   if ((known.inputs && !same_inputs(schema, known.schema)) ||
       (known.outputs && !same_outputs(schema, known.schema)))
-    return bad(
+    return unfit(
         fmt::format("dataset.schema: {} is another schema than that of {}, which the run "
                     "starts from; remove the key",
                     stated.schema, stated.start));
@@ -108,7 +108,7 @@ Result<void> check_classes(const KnownSchema& known, const std::vector<std::stri
   const auto& names = known.schema.classes;
   for (const std::string& name : classes)
     if (std::ranges::find(names, name) == names.end())
-      return bad(
+      return unfit(
           fmt::format("class \"{}\" is in the data, but not in the model of model.start{}; "
                       "mend the data, or {}",
                       name, suggestion(name, names), anew(known)));
