@@ -176,6 +176,7 @@ struct ClusterConfig {
   std::optional<double> heterogeneity;  // as the file asks for it
   bool open = false;                    // join: workers that are not in the file may join
   std::optional<int> workers_min;       // as the file asks for it; see start_count()
+  double silence_seconds = 10;          // of a worker until it is lost, of a server until absent
   double workers_absent_seconds = 600;  // without any worker, until the run ends
   double stalled_seconds = 30;          // others wait for a worker so long at least; 0: for ever
   double first_commit_seconds = 300;    // and so long before its first commit

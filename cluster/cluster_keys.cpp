@@ -42,6 +42,7 @@ const Limits kLoss = Limits::within(0, 0.5);
 const Limits kLatency = Limits::within(0, kHour);
 const Limits kMbps = Limits::within(0, 1e9);
 const Limits kSeconds = Limits::seconds();
+const Limits kSilence = Limits::within(0.5, kHour);
 const Limits kSecondsOrNone = Limits::within(0, Limits::kSecondsMax);
 const Limits kAboveZeroToOne{.min = 0, .max = 1, .min_excluded = true};
 const Limits kBelowOne{.min = 0, .max = 1, .max_excluded = true};
@@ -124,6 +125,10 @@ std::vector<ClusterRow> make_cluster_rows() {
       own<C>({kTopSection, "workers_min", "training starts when so many workers have joined",
               kWorkers, +[](C& c) -> std::optional<int>& { return c.workers_min; },
               "the listed workers that are not to join later"}),
+      {kTopSection, "silence_seconds",
+       "a node that is not heard for so long: a worker is lost, a server counts as absent. Nodes "
+       "speak five times in it, and every 2 s at least",
+       kSilence, +[](C& c) -> double& { return c.silence_seconds; }},
       own<C>({kTopSection, "workers_absent_seconds",
               "time without any worker that ends the run; until then it waits for one", kSeconds,
               +[](C& c) -> double& { return c.workers_absent_seconds; }}),

@@ -279,6 +279,7 @@ scheduler::SchedulerOptions scheduler_options(const ClusterConfig& config, const
   options.evaluation_interval = Duration::from_seconds(config.evaluation.interval_seconds);
   options.stop = config.stop;
   options.task = config.dataset.task;
+  options.lost_after = Duration::from_seconds(config.silence_seconds);
   options.absent_max = Duration::from_seconds(config.servers.absent_seconds);
   options.workers_absent_max = Duration::from_seconds(config.workers_absent_seconds);
   options.sync = plan.sync;
@@ -309,9 +310,12 @@ std::unique_ptr<scheduler::Scheduler> make_scheduler(const ClusterConfig& config
 
 namespace {
 
-// How long a node goes on without its scheduler.
+// How often a node speaks to its scheduler, and how long it goes on without.
 proto::JoinTiming join_timing(const ClusterConfig& config, const ClusterPlan& plan,
                               proto::JoinTiming timing) {
+  const auto silence = Duration::from_seconds(config.silence_seconds);
+  timing.hello_every = std::min(timing.hello_every, silence * 0.1);
+  timing.heartbeat_every = std::min(timing.heartbeat_every, silence * 0.2);
   // A real node notices a scheduler that is gone (cluster/lookout.hpp).
   if (!plan.settings.empty()) timing.ask_after = timing.heartbeat_every * 2;
   const auto absent = Duration::from_seconds(config.servers.absent_seconds);
@@ -354,6 +358,9 @@ std::unique_ptr<server::ServerCore> make_server(
   options.form = sync::commit_form(plan.sync, config.sync);
   options.update_limit = config.servers.update_limit;
   options.reports = !plan.settings.empty();
+  if (config.stalled_seconds > 0)  // the scheduler warns after a third of it
+    options.tell_wait_after =
+        std::min(options.tell_wait_after, Duration::from_seconds(config.stalled_seconds / 3));
   options.timing = join_timing(config, plan, options.timing);
   auto initial = [spec = plan.spec, seed = plan.seed, start = plan.start,
                   own = plan.own](ElementRange range) {

@@ -85,7 +85,8 @@ std::optional<WorkerWatch::Verdict> WorkerWatch::on_waited(Entry& entry,
   if (ever && standing.waited >= allowed)
     return Verdict{Verdict::Kind::Stalled, standing.worker,
                    fmt::format("{}: they go on without it", what), standing.waited, allowed};
-  const Duration from = std::max(kWarnWaitMin, standing.usual * kWarnFactor);
+  const Duration least = ever ? std::min(kWarnWaitMin, options_.stalled * (1.0 / 3)) : kWarnWaitMin;
+  const Duration from = std::max(least, standing.usual * kWarnFactor);
   if (standing.waited < std::max(from, entry.warn_at)) return std::nullopt;
   entry.warn_at = standing.waited * 2;
   entry.warned = true;

@@ -26,7 +26,8 @@ struct WatchOptions {
 inline constexpr double kStalledFactor = 40;
 // It is named before: after so many times its usual time, and at least so long.
 inline constexpr double kWarnFactor = 10;
-inline constexpr Duration kWarnWaitMin = Duration::from_seconds(10);  // while others wait for it
+// While others wait for it; or a third of WatchOptions::stalled, if that is shorter.
+inline constexpr Duration kWarnWaitMin = Duration::from_seconds(10);
 inline constexpr Duration kWarnIdleMin = Duration::from_seconds(30);  // while nobody does
 inline constexpr Duration kWarnFirst = Duration::from_seconds(60);    // before its first commit
 // No other worker's commit was applied for so long: it is not this worker that is wrong.

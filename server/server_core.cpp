@@ -140,7 +140,7 @@ std::vector<proto::Standing> ServerCore::standings(Instant now) {
   for (MemberState& member : members_.all()) {
     const bool awaited = held > 0 && !member.commit.complete();
     Duration waited = awaited ? now - std::max(oldest, member.since) : Duration{};
-    if (waited < kTellWaitAfter) waited = {};
+    if (waited < options_.tell_wait_after) waited = {};
     const bool refused =
         std::exchange(member.news, false) || member.in_a_row >= proto::kRefusedInARow;
     if (waited == Duration{} && !refused) continue;

@@ -49,10 +49,8 @@ struct ServerOptions {
   bool journal = false;  // a commit is answered once it is on disk. Needs a storage with a journal
   // Its heartbeats tell how members stand, and whether the parameters are finite.
   bool reports = true;
+  Duration tell_wait_after = Duration::from_seconds(5);  // of others for a member, before they do
 };
-
-// A server tells of a member that others wait for, from then on.
-inline constexpr Duration kTellWaitAfter = Duration::from_seconds(5);
 
 // No initial value is larger, and no value of an averaged element.
 inline constexpr float kInitialMax = 1e15f;

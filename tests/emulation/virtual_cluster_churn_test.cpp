@@ -467,6 +467,28 @@ TEST_CASE("churn: a worker that freezes is lost, and joins again by itself") {
   check_nobody_waits(record, 10);
 }
 
+TEST_CASE("churn: silence_seconds says when a worker is lost, and a server is silent") {
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1});
+  config.servers.count = 2;
+  config.stop.max_seconds = 40;
+  config.churn = {of_worker(10, Act::Crash, "w1"), of_server(20, Act::Freeze, 1, 6)};
+  for (const double silence : {1.0, 4.0, 15.0}) {
+    CAPTURE(silence);
+    config.silence_seconds = silence;
+    const Run silent = run(config, small_blobs(), "asp");
+    REQUIRE(silent.record.workers.size() == 2);
+    const WorkerRecord& crashed = silent.record.workers[1];
+    CHECK(crashed.fate == "lost");
+    // Its last word came a fifth of the time before the crash, or 2 s.
+    CHECK(crashed.left_seconds.value() > 10 + silence - std::min(2.0, silence / 5) - 0.01);
+    CHECK(crashed.left_seconds.value() < 10 + silence + 0.01);
+    CHECK(silent.record.workers[0].fate == "member");
+    const bool said = silent.log.find(fmt::format("server 1 'server-1' is silent for {:.0f} s",
+                                                  silence)) != std::string::npos;
+    CHECK(said == (silence < 6));
+  }
+}
+
 // --- outages and partitions ----------------------------------------------------------------------
 
 // How many commits of the worker arrived from `begin` to `end` seconds after the only event.

@@ -19,7 +19,9 @@
 namespace rubato::integration {
 namespace {
 
-// A node waits so long before it says that another one is silent; the rest is for a busy machine.
+// A node counts as silent after 3 s, and one that it cannot reach is named within 10 s. The rest is
+// for a busy machine.
+const std::string kSilence = "silence_seconds = 3\n";
 constexpr Duration kSaid = Duration::from_seconds(10 + 10);
 
 // The scheduler has an address of its own on its box, so that a route cuts it or the server off.
@@ -106,7 +108,7 @@ TEST_CASE(
     "cuts: servers out of two workers' reach under BSP: said, left out, and back by themselves") {
   TwoBoxes boxes;
   if (!permitted(boxes)) return;
-  Cluster run(boxes, "bsp", "stalled_seconds = 5\n" + QuickCluster{.stop = kEndless}.text(),
+  Cluster run(boxes, "bsp", "stalled_seconds = 3\n" + QuickCluster{.stop = kEndless}.text(),
               {"fast-1", "slow"});
   const Instant since = steady_now();
   run.cut(kServer);
@@ -124,11 +126,11 @@ TEST_CASE(
 TEST_CASE("cuts: a scheduler out of the servers' reach for a while ends nothing") {
   TwoBoxes boxes;
   if (!permitted(boxes)) return;
-  Cluster run(boxes, "asp", QuickCluster{.stop = kEndless}.text(), {"server-0"});
+  Cluster run(boxes, "asp", kSilence + QuickCluster{.stop = kEndless}.text(), {"server-0"});
   const Instant since = steady_now();
   run.cut(kScheduler);
   says(*run.server, "cannot reach the scheduler at tcp://" + kScheduler + ":", since);
-  const std::string silent = "server 0 'server-0' is silent for 10 s";
+  const std::string silent = "server 0 'server-0' is silent for 3 s";
   says(*run.scheduler, silent, since);
   says(*run.workers[0], silent, since);
   run.heal(kScheduler);
@@ -139,8 +141,8 @@ TEST_CASE("cuts: a scheduler out of the servers' reach for a while ends nothing"
 TEST_CASE("cuts: a scheduler out of the servers' reach for too long: no node ends with code 0") {
   TwoBoxes boxes;
   if (!permitted(boxes)) return;
-  std::string file = QuickCluster{.stop = kEndless}.text();
-  file.replace(file.find("[servers]\n"), 10, "[servers]\nabsent_seconds = 15\n");
+  std::string file = kSilence + QuickCluster{.stop = kEndless}.text();
+  file.replace(file.find("[servers]\n"), 10, "[servers]\nabsent_seconds = 5\n");
   Cluster run(boxes, "asp", file, {"server-0"});
   run.cut(kScheduler);
   CHECK(run.scheduler->wait_for_end() == 1);
@@ -169,7 +171,7 @@ TEST_CASE("cuts: a server killed: each worker that waits says so, none is lost, 
   TwoBoxes boxes;
   if (!permitted(boxes)) return;
   Cluster run(boxes, "bsp",
-              "stalled_seconds = 5\nfirst_commit_seconds = 5\n" +
+              kSilence + "stalled_seconds = 5\nfirst_commit_seconds = 5\n" +
                   QuickCluster{.stop = kEndless}.text() + "[snapshot]\nevery_seconds = 1\n",
               {"slow"});
   run.place.wait_for_file("state/server-0.1.snapshot");
@@ -177,7 +179,7 @@ TEST_CASE("cuts: a server killed: each worker that waits says so, none is lost, 
   const Instant since = steady_now();
   for (const auto& worker : run.workers)
     says(*worker, run.unreached_server() + "nothing listens there", since);
-  says(*run.scheduler, "server 0 'server-0' is silent for 10 s", since);
+  says(*run.scheduler, "server 0 'server-0' is silent for 3 s", since);
   run.server = run.start_server(boxes.head(),
                                 run.server_endpoint.substr(run.server_endpoint.rfind(':') + 1));
   run.scheduler->wait_for_words("is back from its snapshot");
@@ -190,7 +192,7 @@ TEST_CASE("cuts: a server killed: each worker that waits says so, none is lost, 
 // Two runs at a time: most of it is waiting, until the server counts as silent.
 TEST_CASE("cuts: Ctrl-C while a server is dead, or frozen under `up`: all nodes end in seconds") {
   const Workplace place;
-  place.write("quick.toml", QuickCluster{.stop = kEndless}.text());
+  place.write("quick.toml", kSilence + QuickCluster{.stop = kEndless}.text());
   Process up(place, {"up", "quick.toml", "--sync", "bsp", "--out", "up"});
   Process scheduler(place, {"scheduler", "quick.toml", "--sync", "bsp", "--out", "o", "--bind",
                             "tcp://127.0.0.1:*"});

@@ -259,9 +259,8 @@ TEST_CASE("an update that holds NaN is refused, reported to its sender and never
 }
 
 TEST_CASE("a member that falls silent under BSP is declared lost and the round closes") {
-  // Longer than two heartbeats of the workers that wait for it.
-  ThreadCluster cluster(parse(QuickCluster{.stop = kEndless}.text()),
-                        {.sync = "bsp", .lost_after = Duration::from_seconds(5)});
+  ThreadCluster cluster(parse("silence_seconds = 2\n" + QuickCluster{.stop = kEndless}.text()),
+                        {.sync = "bsp"});
   cluster.start_worker(0);
   cluster.start_worker(1);
   Member member = slow_member(cluster);
@@ -286,9 +285,10 @@ TEST_CASE("a member that falls silent under BSP is declared lost and the round c
 // Its I/O loop lives, its compute thread hangs.
 TEST_CASE(
     "a member that heartbeats and never commits under BSP is left out, and the others go on") {
-  ThreadCluster cluster(parse("stalled_seconds = 6\nfirst_commit_seconds = 6\n" +
-                              QuickCluster{.stop = kEndless}.text()),
-                        {.sync = "bsp", .settings = "a real run"});
+  ThreadCluster cluster(
+      parse("silence_seconds = 3\nstalled_seconds = 2\nfirst_commit_seconds = 2\n" +
+            QuickCluster{.stop = kEndless}.text()),
+      {.sync = "bsp", .settings = "a real run"});
   cluster.start_worker(0);
   cluster.start_worker(1);
   Member member = slow_member(cluster);

@@ -155,13 +155,14 @@ TEST_CASE("members: an update of absurd size is refused, counted, and training g
 
 // Both ways at a time: most of it is waiting.
 TEST_CASE("members: who heartbeats without progress is named, and the round closes without it") {
-  const std::string file = "stalled_seconds = 14\nfirst_commit_seconds = 14\n" + endless();
+  const std::string file =
+      "silence_seconds = 3\nstalled_seconds = 3\nfirst_commit_seconds = 3\n" + endless();
   Cluster never("bsp", file), unfinished("bsp", file);
   Member idle = never.member(), half = unfinished.member();
   // A commit, and never ends it.
   half.to_server.send(proto::Commit{.sequence = 2, .count = 5, .total = half.parameters},
                       proto::Payload::of(std::make_shared<const std::vector<float>>(5)));
-  for (const Instant end = steady_now() + Duration::from_seconds(18); steady_now() < end;) {
+  for (const Instant end = steady_now() + Duration::from_seconds(5); steady_now() < end;) {
     stay(idle, Duration::from_ms(500));
     stay(half, Duration::from_ms(500));
   }

@@ -78,11 +78,10 @@ void ThreadCluster::run_scheduler(std::promise<std::string> endpoint,
                                   const std::stop_token& abandon) {
   const auto transport = cluster::make_transport();
   endpoint.set_value(expect(transport->listen(kAnyPort)));
-  auto scheduler_options = cluster::scheduler_options(config_, plan_, os_random(), true);
-  scheduler_options.lost_after = options_.lost_after;
   scheduler::Scheduler scheduler(
-      scheduler_options, sync::make_tuner(plan_.sync, config_.sync,
-                                          {.parameter_bytes = plan_.parameters * sizeof(float)}));
+      cluster::scheduler_options(config_, plan_, os_random(), true),
+      sync::make_tuner(plan_.sync, config_.sync,
+                       {.parameter_bytes = plan_.parameters * sizeof(float)}));
   cluster::NodeLoop loop(*transport, scheduler);
   while (!scheduler.over() && !abandon.stop_requested()) {
     if (stop_.stop_requested()) scheduler.stop(steady_now(), "the test ends it");

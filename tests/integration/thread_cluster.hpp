@@ -29,7 +29,6 @@ cluster::ClusterConfig parse(const std::string& text);
 
 struct ThreadClusterOptions {
   std::string sync;
-  Duration lost_after = Duration::from_seconds(10);
   // As nodes of a real run have them: members that lie or hang are acted upon. Empty: they are not.
   std::string settings = {};
   // What a worker trains on, by its index in the plan; not built. Null, or nothing returned: the

@@ -47,8 +47,9 @@ class DeafPort {
 
 // Scheduler and server of a run that goes on until it is interrupted.
 struct Begun {
-  explicit Begun(const std::string& advertise = {}) {
-    place.write("quick.toml", QuickCluster{.stop = kEndless}.text());
+  // `keys`: of the top level of the cluster file.
+  explicit Begun(const std::string& advertise = {}, const std::string& keys = {}) {
+    place.write("quick.toml", keys + QuickCluster{.stop = kEndless}.text());
     scheduler = std::make_unique<Process>(
         place, std::vector<std::string>{"scheduler", "quick.toml", "--sync", "asp", "--bind",
                                         "tcp://127.0.0.1:*", "--out", "o"});
@@ -165,7 +166,7 @@ TEST_CASE("waits: a worker joins by itself as soon as the server answers") {
 }
 
 TEST_CASE("waits: a worker that was lost looks for the servers again before it is a member") {
-  Begun run;
+  Begun run({}, "silence_seconds = 2\n");
   std::vector<std::unique_ptr<Process>> workers;
   for (const char* name : {"fast-0", "fast-1", "slow"}) workers.push_back(run.worker(name));
   run.scheduler->wait_for_words("3 of 3 workers");  // of the progress
