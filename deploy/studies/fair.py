@@ -15,6 +15,7 @@ import collections
 import csv
 import json
 import math
+import os
 import pathlib
 import random
 import statistics
@@ -192,7 +193,8 @@ def draw(folder, seed, cells, rubato):
         file = "churn" if kind == "churn" else f"workers-{workers}"
         text = f"# Drawn by deploy/studies/fair.py from the seed {seed}; docs/studies.md says how.\n\n"
         text += 'question = "Is there a model that nobody has to choose and set?"\n'
-        text += f'cluster = "../clusters/{"eight-churn" if kind == "churn" else "eight"}.toml"\n'
+        cluster = HERE / "clusters" / ("eight-churn.toml" if kind == "churn" else "eight.toml")
+        text += f'cluster = "{os.path.relpath(cluster, folder)}"\n'
         text += 'x = "case"\nseeds = 2\n'
         if workers != 8:
             text += f"\n[set]\nworker_count = {workers}\n"
