@@ -102,7 +102,8 @@ class WorkerHost : public IdleHost {
           trainer_.drop_update();
           [[fallthrough]];
         case WorkerCore::Action::Load: {
-          const bool staged = std::exchange(staged_, false);
+          // Whoever joined again since has to load what it has pulled.
+          const bool staged = std::exchange(staged_, false) && core_.may_stage_beside_steps();
           if (!staged && trainer_.own_memory() && core_.may_stage_beside_steps()) {
             core_.on_staging();
             beside_ = Beside::Staging;

@@ -45,6 +45,8 @@ class LoopPeers final : public proto::Transport {
                                             .shards = {{{{0, weights.size()}, "server"}}}});
       answer(kSchedulerNode, proto::Start{seeding});
     } else if (const auto* pull = std::get_if<proto::Pull>(&message.body)) {
+      if (pulls++ > 0)
+        for (float& weight : weights) weight += others;
       parameters(pull->sequence, 0, weights.size());
     } else if (const auto* commit = std::get_if<proto::Commit>(&message.body)) {
       std::vector<float> update(commit->count);
@@ -97,10 +99,19 @@ class LoopPeers final : public proto::Transport {
     changed_.notify_one();
   }
 
+  // From any thread: as the scheduler, when a server has come back.
+  void call_again() {
+    const std::lock_guard lock(mutex_);
+    inbox_.push_back(from(kSchedulerNode, proto::Notice{"", true}));
+    changed_.notify_one();
+  }
+
   // Answers to the chunks of commits from this element on are kept.
   std::uint64_t keep_from = std::numeric_limits<std::uint64_t>::max();
   std::atomic<bool> corrupt_last = false;  // the answer to a commit's last chunk has no payload
   std::atomic<int> wakes = 0;
+  std::atomic<int> pulls = 0;
+  float others = 0;  // what other workers add before each pull but the first
   std::uint64_t commits = 0;
   bool keeps = true;
   std::vector<proto::Message> heard;        // the chunks of commits, if kept

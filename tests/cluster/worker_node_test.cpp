@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <limits>
+#include <thread>
 
 #include "tests/cluster/counting_device.hpp"
 #include "tests/cluster/loop_peers.hpp"
@@ -17,7 +19,7 @@ using worker::WorkerCore;
 using worker::WorkerWorld;
 using worker::WorldSetup;
 
-// Each copy lasts until two more steps were made beside it.
+// Each copy lasts until two more steps were made beside it, and a third one has begun.
 class CopyingDevice final : public CountingDevice, public train::OwnMemory {
  public:
   explicit CopyingDevice(std::function<void(int so_far)> stepped)
@@ -27,6 +29,11 @@ class CopyingDevice final : public CountingDevice, public train::OwnMemory {
           made_.notify_all();
         }) {}
   train::OwnMemory* own_memory() override { return this; }
+  train::BatchResult step(const train::Batch& batch, float rate) override {
+    ++begun_;
+    begun_.notify_all();
+    return CountingDevice::step(batch, rate);
+  }
   void begin_update(const train::Packing&) override { replica_.take_update(leaving_); }
   using CountingDevice::take_update;
   bool take_update(const train::Packing&, Floats& out) override {
@@ -39,6 +46,7 @@ class CopyingDevice final : public CountingDevice, public train::OwnMemory {
     return true;
   }
   void stage(std::span<const float> parameters) override {
+    staging_from = made_.load();
     wait_for_steps();
     staged_.assign(parameters.begin(), parameters.end());
     ++copies;
@@ -47,15 +55,17 @@ class CopyingDevice final : public CountingDevice, public train::OwnMemory {
   void finish_steps() override { ++finished; }
 
   std::atomic<int> copies = 0;
+  std::atomic<int> staging_from = std::numeric_limits<int>::max();  // steps before the last stage()
   int finished = 0;
 
  private:
   void wait_for_steps() {
     const int before = made_;
     for (int now = before; now < before + 2; now = made_) made_.wait(now);
+    for (int now = begun_; now < before + 3; now = begun_) begun_.wait(now);
   }
 
-  std::atomic<int> made_ = 0;
+  std::atomic<int> begun_ = 0, made_ = 0;
   Floats leaving_;
   std::vector<float> staged_;
 };
@@ -148,6 +158,38 @@ TEST_CASE("a device copies the update and the reply while it trains on") {
   CHECK(run.peers.weights[0] >= -static_cast<float>(run.made));
   CHECK(run.peers.weights[0] <= -3.0f * static_cast<float>(run.peers.commits));
   check_weights(run);
+}
+
+TEST_CASE("parameters that were on the device before this worker joined again are not loaded") {
+  LoopPeers peers;
+  peers.others = 1e6F;  // more than the steps that are made
+  std::stop_source stop;
+  const CopyingDevice* device = nullptr;
+  bool called = false;
+  std::vector<float> after;  // the first step that follows
+  auto owned = std::make_unique<CopyingDevice>([&](int so_far) {
+    if (called && after.empty()) {
+      after.resize(kParameters);
+      device->read(after);
+      stop.request_stop();
+    } else if (called) {
+      return;
+    } else if (so_far - 3 >= device->staging_from) {  // the reply waits for the end of this step
+      called = true;
+      peers.call_again();
+      while (peers.pulls < 2) std::this_thread::yield();
+    }
+  });
+  device = owned.get();
+  const train::Dataset data = one_sample();
+  train::LocalTrainer trainer(std::move(owned), data, {{0}, Rng(1)}, 1, {});
+  RuleNotes rule;
+  rule.every = 3;
+  WorkerCore core(WorkerWorld::options(setup(3, true)), std::make_unique<NotingRule>(rule));
+  const WorkerNodeOptions options{.scheduler = "scheduler", .step_time = {}};
+  REQUIRE(run_worker(peers, core, trainer, options, stop.get_token()));
+  REQUIRE(after.size() == kParameters);
+  CHECK(after[0] > 5e5F);
 }
 
 TEST_CASE("steps of a GPU are waited for only behind a commit, to be timed") {
