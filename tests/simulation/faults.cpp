@@ -9,6 +9,7 @@
 namespace rubato::simulation {
 namespace {
 
+constexpr Duration kCopyLook = Duration::from_ms(100);  // until the copy of a worker has ended
 constexpr Duration kRestartSoon = Duration::from_seconds(1);
 
 }  // namespace
@@ -105,6 +106,7 @@ void World::apply(const Fault& fault) {
       return join(*node);
     case FaultKind::Leave:
       if (!node->process || node->process->frozen || !training()) return;  // others wait for it
+      if (node->process->deaf()) return events_.after(kCopyLook, [this, fault] { apply(fault); });
       node->wanted = false;
       node->process->worker->on_interrupt(clock(*node->process));
       return speak(*node->process);
@@ -172,12 +174,19 @@ void World::freeze(Node& node, double seconds) {
   });
 }
 
-// What has come meanwhile is read: a message of each connection in turns.
 void World::thaw(Process& process) {
   process.frozen = false;
   network_.freeze(process.id, false);
+  if (process.trainee.copied) return end_copy(process);
+  read_inbox(process);
+  if (!process.ended && process.trainee.step_ended) end_step(process);
+}
+
+// What has come meanwhile: a message of each connection in turns.
+void World::read_inbox(Process& process) {
   while (!process.inbox.empty()) {
     for (auto pipe = process.inbox.begin(); pipe != process.inbox.end();) {
+      if (process.deaf()) return;
       const auto [peer, parcel] = pipe->second.front();
       pipe->second.pop_front();
       handle(process, peer, parcel);
@@ -185,7 +194,6 @@ void World::thaw(Process& process) {
       pipe = pipe->second.empty() ? process.inbox.erase(pipe) : std::next(pipe);
     }
   }
-  if (process.trainee.step_ended) end_step(process);
 }
 
 void World::join(Node& node) {

@@ -28,6 +28,7 @@ sync::Options sync_options_of(const Plan& plan) {
   sync::Options options;
   options.of<sync::SspOptions>().staleness = plan.staleness;
   options.of<sync::AdspOptions>().check_period = Duration::from_seconds(10);
+  options.of<sync::AdspOptions>().overlap = plan.overlap;
   return options;
 }
 

@@ -29,6 +29,11 @@ struct Trainee {
   bool stepping = false;
   bool step_ended = false;  // while the process was frozen
   bool committing = false;  // the reply is awaited
+  // Beside steps. While the process copies, it hears and says nothing.
+  enum class Copy { None, Update, Parameters } copy = Copy::None;
+  bool copied = false;                  // while the process was frozen
+  bool staged = false;                  // the parameters to load are on the device
+  std::optional<worker::Update> taken;  // the update that is copied
 };
 
 struct Process {
@@ -44,7 +49,8 @@ struct Process {
 
   bool frozen = false;
   bool ended = false;
-  std::map<std::uint64_t, std::deque<std::pair<proto::PeerId, ParcelPtr>>> inbox;  // while frozen
+  // What comes while it is frozen or copies.
+  std::map<std::uint64_t, std::deque<std::pair<proto::PeerId, ParcelPtr>>> inbox;
   std::optional<Instant> alarm;  // on the world's clock
   int wakes = 0;                 // at one instant, in a row
   Instant woken;
@@ -66,6 +72,8 @@ struct Process {
   std::map<proto::NodeId, proto::PeerId> peers;
   Trainee trainee;
   std::uint64_t heard = 0;  // messages
+
+  bool deaf() const { return frozen || trainee.copy != Trainee::Copy::None; }
 };
 
 struct Node {

@@ -117,6 +117,7 @@ Plan make_plan(std::uint64_t seed) {
   plan.spare = static_cast<int>(rng.below(3));
   plan.seeds = Rng(seed, 1, 1).below(4) == 0;
   plan.journal = Rng(seed, 1, 2).below(3) == 0;
+  plan.overlap = plan.sync == "adsp" && Rng(seed, 1, 3).below(2) == 0;
   plan.snapshot_every = rounded(between(rng, 4, 15));
   for (int i = 0; i < plan.workers + plan.spare; ++i)
     plan.step_seconds.push_back(rounded(between(rng, 0.3, 1.5)));
@@ -182,6 +183,7 @@ std::string to_toml(const Plan& plan) {
       plan.snapshot_every, fmt::join(plan.step_seconds, " "), plan.faults_end);
   if (plan.seeds) text += "seeds = true\n";
   if (plan.journal) text += "journal = true\n";
+  if (plan.overlap) text += "overlap = true\n";
   for (const Fault& fault : plan.faults) {
     text += fmt::format("\n[[fault]]\nkind = \"{}\"\nat = {:g}\n", name_of(fault.kind), fault.at);
     if (!fault.node.empty()) text += fmt::format("node = \"{}\"\n", fault.node);
@@ -208,6 +210,7 @@ Result<Plan> read_plan(std::string_view text, const std::string& file) {
   plan.spare = count("spare", 0, 12);
   plan.seeds = root.flag("seeds", false);
   plan.journal = root.flag("journal", false);
+  plan.overlap = root.flag("overlap", false);
   plan.snapshot_every = root.number("snapshot_every", 10, Limits::within(0.1, kLongest));
   plan.faults_end = root.number("faults_end", 60, Limits::within(0, kLongest));
   const std::string steps = root.text("step_seconds");

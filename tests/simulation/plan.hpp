@@ -64,6 +64,9 @@ struct Plan {
   int spare = 0;         // that may join later
   bool seeds = false;    // a worker tells the initial values
   bool journal = false;  // servers keep one
+  // Of adsp: workers train on while a commit is in flight, and have devices with memory of their
+  // own. An update is taken, and parameters are brought to the device, beside steps.
+  bool overlap = false;
   double snapshot_every = 10;
   std::vector<double> step_seconds;  // by worker, spare ones at the end
   double faults_end = 60;            // then everything is healed

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "tests/simulation/world.hpp"
 
@@ -33,26 +34,31 @@ void World::drive(Process& process) {
   using Action = worker::WorkerCore::Action;
   worker::WorkerCore& core = *process.worker;
   Trainee& trainee = process.trainee;
-  while (true) {
+  while (!trainee.stepping) {
     switch (core.next_action()) {
       case Action::Train:
-        if (trainee.stepping) return;
-        trainee.stepping = true;
-        events_.after(Duration::from_seconds(process.node->step_seconds),
-                      [this, id = process.id] { end_step(*by_id_.at(id)); });
-        return;
+        return begin_step(process);
       case Action::Commit:
-        if (trainee.stepping) return;
+        if (plan_.overlap && core.may_take_beside_steps()) {
+          trainee.taken = take_update(process);
+          core.on_taking(clock(process));
+          begin_copy(process, Trainee::Copy::Update);
+          break;
+        }
         core.on_commit(clock(process), take_update(process));
         trainee.committing = true;
         break;
       case Action::Seed:
-        if (trainee.stepping) return;
         core.on_seed(clock(process), {seed_of(plan_, process.node->index, bug_)});
         break;
       case Action::Load:
       case Action::Restart:
-        if (trainee.stepping) return;
+        if (plan_.overlap && !trainee.staged && core.may_stage_beside_steps()) {
+          core.on_staging();
+          begin_copy(process, Trainee::Copy::Parameters);
+          break;
+        }
+        trainee.staged = false;
         if (trainee.committing)
           ++(events_.now() < heals_at_ ? commits_ : process.node->commits_since_heal);
         trainee.committing = false;
@@ -63,6 +69,12 @@ void World::drive(Process& process) {
         return;
     }
   }
+}
+
+void World::begin_step(Process& process) {
+  process.trainee.stepping = true;
+  events_.after(Duration::from_seconds(process.node->step_seconds),
+                [this, id = process.id] { end_step(*by_id_.at(id)); });
 }
 
 void World::end_step(Process& process) {
@@ -76,7 +88,39 @@ void World::end_step(Process& process) {
   process.worker->on_step(
       clock(process),
       {.spent = Duration::from_seconds(process.node->step_seconds), .loss_sum = 32, .samples = 32});
-  speak(process);
+  if (!process.deaf()) return speak(process);
+  // The loop copies; the next step begins without it.
+  if (process.worker->next_action() == worker::WorkerCore::Action::Train) begin_step(process);
+}
+
+// No message is handled until it ends. Up to two steps end meanwhile.
+void World::begin_copy(Process& process, Trainee::Copy copy) {
+  process.trainee.copy = copy;
+  const double steps = 2 * rng_.uniform();
+  events_.after(Duration::from_seconds(steps * process.node->step_seconds),
+                [this, id = process.id] { end_copy(*by_id_.at(id)); });
+}
+
+void World::end_copy(Process& process) {
+  if (process.ended) return;
+  Trainee& trainee = process.trainee;
+  if (process.frozen) {
+    trainee.copied = true;
+    return;
+  }
+  trainee.copied = false;
+  if (std::exchange(trainee.copy, Trainee::Copy::None) == Trainee::Copy::Update) {
+    process.worker->on_commit(clock(process), *std::exchange(trainee.taken, std::nullopt));
+    trainee.committing = true;
+  } else {
+    process.worker->on_staged();
+    trainee.staged = true;
+  }
+  if (trainee.step_ended)
+    end_step(process);
+  else
+    speak(process);
+  if (!process.ended) read_inbox(process);
 }
 
 worker::Update World::take_update(Process& process) {

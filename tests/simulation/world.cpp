@@ -113,7 +113,7 @@ bool World::can_train(const Node& worker) const {
 Process* World::next_alarm() {
   Process* next = nullptr;
   for (Process* process : living_)
-    if (!process->frozen && process->alarm && (!next || *process->alarm < *next->alarm))
+    if (!process->deaf() && process->alarm && (!next || *process->alarm < *next->alarm))
       next = process;
   return next;
 }
@@ -157,7 +157,7 @@ void World::deliver(ProcessId to, proto::PeerId peer, std::uint64_t pipe, const 
   const auto found = by_id_.find(to);
   if (found == by_id_.end() || found->second->ended) return;
   Process& process = *found->second;
-  if (process.frozen)
+  if (process.deaf())
     process.inbox[pipe].emplace_back(peer, parcel);
   else
     handle(process, peer, parcel);

@@ -58,7 +58,10 @@ class World {
 
   // --- training.cpp: what a worker computes ------------------------------------------------------
   void drive(Process& process);
+  void begin_step(Process& process);
   void end_step(Process& process);
+  void begin_copy(Process& process, Trainee::Copy copy);
+  void end_copy(Process& process);
   worker::Update take_update(Process& process);
 
   // --- supervisor.cpp: processes begin and end ---------------------------------------------------
@@ -82,6 +85,7 @@ class World {
   void power_off(Node& node, Duration off);
   void freeze(Node& node, double seconds);
   void thaw(Process& process);
+  void read_inbox(Process& process);
   void isolate(Node& node, double seconds);
   void flap(Node& node, Instant until);
   void swizzle(double seconds);
