@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <fstream>
 #include <string>
 
 #include "base/log.hpp"
@@ -19,6 +20,54 @@ std::vector<int> allowed_cores() {
   for (int core = 0; core < CPU_SETSIZE; ++core)
     if (CPU_ISSET(static_cast<std::size_t>(core), &set)) cores.push_back(core);
   return cores;
+}
+
+namespace {
+
+// Of one group, of either version.
+std::optional<double> quota_of(const std::filesystem::path& group) {
+  double quota = 0, period = 0;
+  std::ifstream both(group / "cpu.max");
+  if (!(both >> quota >> period)) {
+    std::ifstream first(group / "cpu.cfs_quota_us"), second(group / "cpu.cfs_period_us");
+    if (!(first >> quota && second >> period)) return std::nullopt;
+  }
+  if (!(quota > 0) || !(period > 0)) return std::nullopt;
+  return quota / period;
+}
+
+// Lines of /proc/self/cgroup: "4:cpu,cpuacct:/docker/12ab", of version 2 "0::/user.slice".
+struct GroupLine {
+  std::string controllers, path;
+
+  bool has_cpu() const {
+    return controllers.empty() || (',' + controllers + ',').find(",cpu,") != std::string::npos;
+  }
+};
+
+}  // namespace
+
+std::optional<double> core_quota(const std::filesystem::path& groups,
+                                 const std::filesystem::path& root) {
+  std::optional<double> least;
+  std::ifstream file(groups);
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const GroupLine one{line.substr(first + 1, second - first - 1), line.substr(second + 1)};
+    if (!one.has_cpu()) continue;
+    const char* const mounts[] = {"", "unified", "cpu", "cpu,cpuacct"};
+    for (const char* mount : mounts) {
+      // A group's quota holds for all groups in it. A container sees its own as the root.
+      std::filesystem::path inside = std::filesystem::path(one.path).relative_path();
+      for (;; inside = inside.parent_path()) {
+        const auto quota = quota_of(root / mount / inside);
+        if (quota && (!least || *quota < *least)) least = quota;
+        if (inside.empty()) break;
+      }
+    }
+  }
+  return least;
 }
 
 bool run_on(int thread, std::span<const int> cores) {

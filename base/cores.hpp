@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -14,6 +16,11 @@ namespace rubato {
 
 // Where the calling thread may run, ascending; empty: unknown.
 std::vector<int> allowed_cores();
+// How many cores' worth of time a quota of control groups allows this process (containers: --cpus);
+// the least of its groups, version 1 or 2. Nothing: there is none. `groups` and `root`: where the
+// kernel tells.
+std::optional<double> core_quota(const std::filesystem::path& groups = "/proc/self/cgroup",
+                                 const std::filesystem::path& root = "/sys/fs/cgroup");
 // `thread`, by the kernel's number (0: the calling one), runs on these cores alone. Returns:
 // whether the kernel does so.
 bool run_on(int thread, std::span<const int> cores);

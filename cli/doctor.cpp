@@ -184,13 +184,11 @@ void Doctor::examine_processor() {
   for (std::string& warning : train::cpu_warnings())
     warn("environment", std::move(warning), "unset it, unless you mean it");
   const std::size_t cores = allowed_cores().size();
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  double quota = 0, period = 0;
-  const bool limited = static_cast<bool>(file >> quota >> period) && period > 0;
-  if (limited && quota / period < 1)
+  const auto quota = core_quota();
+  if (quota && *quota < 1)
     warn("cores",
          fmt::format("{}, of which this container may use {:.2g}", counted(cores, "core"),
-                     quota / period),
+                     *quota),
          "a worker computes and sends at the same time: allow it at least one core");
   else
     good("cores", fmt::format("{} for this process", cores));

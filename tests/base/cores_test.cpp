@@ -3,9 +3,13 @@
 #include <doctest/doctest.h>
 #include <sched.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "tests/temp_directory.hpp"
 
 using namespace rubato;
 
@@ -50,6 +54,35 @@ TEST_CASE("threads take the cores of the list in turns and so do those that they
   CHECK(cores_now() == all);
   Cores().place(0);
   CHECK(cores_now() == all);
+}
+
+TEST_CASE("a quota of control groups, of both versions: the least of a group and those around it") {
+  const TempDirectory place;
+  const auto write = [&](const std::string& path, const std::string& text) {
+    const std::filesystem::path file = std::filesystem::path(place.path(path));
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  };
+  const auto quota = [&](const std::string& groups) {
+    write("groups", groups);
+    return core_quota(place.path("groups"), place.path("root"));
+  };
+  CHECK_FALSE(quota("0::/a/b\n").has_value());
+  write("root/a/b/cpu.max", "max 100000\n");
+  CHECK_FALSE(quota("0::/a/b\n").has_value());
+  write("root/a/b/cpu.max", "150000 100000\n");
+  CHECK(quota("0::/a/b\n") == 1.5);
+  write("root/a/cpu.max", "50000 100000\n");
+  CHECK(quota("0::/a/b\n") == 0.5);
+  CHECK_FALSE(quota("0::/other\n").has_value());
+  // Version 1: the controller has a directory of its own, and -1 is no quota.
+  write("root/cpu,cpuacct/docker/cpu.cfs_quota_us", "20000\n");
+  write("root/cpu,cpuacct/docker/cpu.cfs_period_us", "100000\n");
+  CHECK(quota("4:memory:/docker\n3:cpu,cpuacct:/docker\n0::/\n") == 0.2);
+  CHECK_FALSE(quota("4:memory:/docker\n2:cpuset:/docker\n").has_value());
+  write("root/cpu,cpuacct/docker/cpu.cfs_quota_us", "-1\n");
+  CHECK_FALSE(quota("3:cpu,cpuacct:/docker\n").has_value());
+  CHECK_FALSE(core_quota(place.path("none"), place.path("root")).has_value());
 }
 
 TEST_CASE("a list that cannot be read and a core that is not there are told") {

@@ -221,6 +221,7 @@ const std::vector<Impure>& impure_files() {
       {"base/shipped.", "looks files up"},
       {"base/store_order.", "orders stores for memory that outlives the process"},
       {"base/terminal.", "asks what a stream can show"},
+      {"base/thread_time.", "reads the clock"},
       {"base/time.", "reads the clock"},
       {"base/trace.", "records instants and writes them from a thread"},
       {"base/trace_merge.", "reads and writes trace files"},
@@ -276,6 +277,7 @@ const std::vector<Impure>& impure_files() {
       {"server/journal_parts.", "writes files from a thread"},
       {"train/best_time.", "measures times"},
       {"train/cpu/cpu_info.", "reads the environment"},
+      {"train/cpu/cpu_rates.", "measures times, with threads beside"},
       {"train/cpu/primitive_call.", "hands oneDNN a hash table, as oneDNN demands"},
       {"train/cpu/product_cache.", "keeps measured times in a file"},
       {"train/cpu/product_times.", "measures times"},
@@ -285,6 +287,7 @@ const std::vector<Impure>& impure_files() {
       {"train/data/image_folders.", "reads files"},
       {"train/data/image_formats.", "reads files"},
       {"train/data/table_files.", "reads files"},
+      {"train/layer_clock.", "measures times"},
       {"worker/residual_file.", "maps a file"},
   };
   return kFiles;
@@ -310,7 +313,7 @@ Violations pure_cores(const SourceFile& file) {
   }
   each_word(blank_comments_and_literals(file.text),
             [&](std::string_view word, std::size_t, std::size_t line) {
-              if (word == "steady_now" || word == "getenv")
+              if (word == "steady_now" || word == "thread_now" || word == "getenv")
                 out.push_back(at(file, line, fmt::format("'{}': a pure file is told", word)));
             });
   return out;

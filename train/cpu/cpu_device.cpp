@@ -50,17 +50,19 @@ void CpuDevice::choose_products() {
 
 void CpuDevice::add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& plans) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  std::size_t first = 0;
   const auto add = [&](auto work, const LayerPlan& last) {
     const std::size_t count = static_cast<std::size_t>(batch_max_) * last.output.count();
     auto output = std::make_unique_for_overwrite<float[]>(count);
     auto output_gradient = std::make_unique_for_overwrite<float[]>(count);
     stages_.emplace_back(std::move(work), std::move(output), std::move(output_gradient),
-                         last.bias_offset + last.bias_count);
+                         last.bias_offset + last.bias_count, first);
   };
   const auto is_flat = [](const Layer& layer) {
     return std::holds_alternative<Dense>(layer) || std::holds_alternative<Lstm>(layer);
   };
   for (std::size_t i = 0; i < plans.size();) {
+    first = i;
     if (std::holds_alternative<Dense>(spec.layers[i])) {
       const bool relu = i + 1 < plans.size() && std::holds_alternative<Relu>(spec.layers[i + 1]);
       add(DenseStage(plans[i], relu, multiplier_), plans[i]);
@@ -107,6 +109,7 @@ BatchResult CpuDevice::backward(const Batch& batch, float* gradient) {
   const BatchResult result =
       loss_and_gradient(loss_, last.output.get(), batch.answers(), batch.size, classes_,
                         last.output_gradient.get(), class_weights_);
+  if (clock_) clock_->lap(StepPart::Loss);
   for (std::size_t i = stages_.size(); i-- > 0;) {
     const float* input = i == 0 ? batch.inputs.data() : stages_[i - 1].output.get();
     float* input_gradient = i == 0 ? nullptr : stages_[i - 1].output_gradient.get();
@@ -117,6 +120,19 @@ BatchResult CpuDevice::backward(const Batch& batch, float* gradient) {
         },
         stages_[i].work);
   }
+  return result;
+}
+
+void CpuDevice::set_clock(LayerClock* clock) {
+  clock_ = clock;
+  for (Stage& stage : stages_)
+    std::visit([&](auto& work) { work.set_clock({clock, stage.first_layer}); }, stage.work);
+}
+
+BatchResult CpuDevice::step(const Batch& batch, float rate) {
+  if (clock_) clock_->start();
+  const BatchResult result = HostDevice::step(batch, rate);
+  if (clock_) clock_->lap(StepPart::Update);
   return result;
 }
 

@@ -29,6 +29,10 @@ class CpuDevice final : public HostDevice {
   BatchResult gradient(const Batch& batch, std::span<float> out) override;
   BatchResult evaluate(const Batch& batch) override;
   void scores(std::span<float> out) const override;
+  // Steps note what each part of them takes; null: no longer. Requires: built, a clock of the
+  // model's layers that outlives the steps.
+  void set_clock(LayerClock* clock);
+  BatchResult step(const Batch& batch, float rate) override;
 
  private:
   // One part of the pipeline and its [batch_max, count] activations. These are not cleared, so a
@@ -38,6 +42,7 @@ class CpuDevice final : public HostDevice {
     std::unique_ptr<float[]> output;
     std::unique_ptr<float[]> output_gradient;
     std::uint64_t end = 0;  // of its parameters; they follow those of the stage before
+    std::size_t first_layer = 0;
   };
 
   void add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& plans);
@@ -57,6 +62,7 @@ class CpuDevice final : public HostDevice {
   std::vector<float> class_weights_;  // as in ModelSpec
   int classes_ = 0;
   int batch_max_ = 0;
+  LayerClock* clock_ = nullptr;
 };
 
 }  // namespace rubato::train

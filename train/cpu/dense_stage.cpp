@@ -50,6 +50,7 @@ void DenseStage::forward(const float* parameters, const float* input, float* out
                          .row_b = inputs},
                         output, outputs);
   add_bias(output, parameters + plan_.bias_offset, size, outputs, relu_);
+  clock_.lap(0);
 }
 
 void DenseStage::backward(const float* parameters, const float* input, const float* output,
@@ -78,6 +79,7 @@ void DenseStage::backward(const float* parameters, const float* input, const flo
                            .row_b = inputs},
                           input_gradient, inputs);
   }
+  clock_.lap(0);
 }
 
 }  // namespace rubato::train

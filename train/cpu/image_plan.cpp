@@ -114,10 +114,15 @@ class ImagePlanBuilder {
     x_ = plan_.input_;
     for (layer_ = 0; layer_ < image_.layers.size(); ++layer_) add_layer(image_.layers[layer_]);
     copy(x_, plan_.output_);
+    plan_.layers_ = layer_;
 
     calls_ = &plan_.backward_;
     memory dy = plan_.output_gradient_;
-    for (std::size_t i = back_.size(); i-- > 0 && dy;) dy = back_[i](dy);
+    for (std::size_t i = back_.size(); i-- > 0 && dy;) {
+      layer_ = back_[i].layer;
+      dy = back_[i].add(dy);
+    }
+    layer_ = plan_.layers_;
     if (dy && !image_.first) copy(dy, plan_.input_gradient_);
     share_scratchpad();
   }
@@ -125,7 +130,10 @@ class ImagePlanBuilder {
  private:
   // Given dy in any layout, adds the calls of one layer's backward pass. Returns: dx; nothing if
   // nobody wants it.
-  using Back = std::function<memory(memory dy)>;
+  struct Back {
+    std::function<memory(memory dy)> add;
+    std::size_t layer;
+  };
   using Arguments = PrimitiveCall::Arguments;
 
   void add_layer(const Layer& layer) {
@@ -134,8 +142,8 @@ class ImagePlanBuilder {
                         std::holds_alternative<Relu>(image_.layers[layer_ + 1]);
       add_conv(*conv, relu);
       if (relu) {
-        add_relu_back(x_);
         ++layer_;
+        add_relu_back(x_);
       }
     } else if (const auto* pool = std::get_if<MaxPool2d>(&layer)) {
       add_pool(*pool);
@@ -187,7 +195,7 @@ class ImagePlanBuilder {
         context_, forward, algorithm::convolution_direct, any_x, any_weights, any_y, stride,
         padding, padding);
     const bool wanted = !(image_.first && plan_.parameters_.size() == 1);
-    back_.emplace_back([=, this](const memory& dy) {
+    go_back([=, this](const memory& dy) {
       const memory weight_gradient = inside(to_weights.diff_weights_desc());
       call(dnnl::convolution_backward_weights(to_weights), to_weights,
            {{DNNL_ARG_SRC, to_weights.src_desc() == near_x.get_desc()
@@ -226,7 +234,7 @@ class ImagePlanBuilder {
     const auto backward =
         describe_backward<PoolingBackward>(context_, forward, algorithm::pooling_max, x.get_desc(),
                                            y.get_desc(), stride, kernel, dense, begin, end);
-    back_.emplace_back([=, this](const memory& dy) {
+    go_back([=, this](const memory& dy) {
       memory dx = inside(x.get_desc());
       call(PoolingBackward(backward), backward,
            {{DNNL_ARG_DIFF_DST, in_layout(dy, y.get_desc())},
@@ -252,13 +260,13 @@ class ImagePlanBuilder {
     const auto work =
         std::make_shared<ResponseNorm>(norm, channels, shape.height * shape.width, block);
     const memory y = inside(x.get_desc());
-    calls_->push_back(
+    add_call(
         [work, x, y, size = size_](dnnl::stream&) { work->forward(size, floats(x), floats(y)); });
     x_ = y;
-    back_.emplace_back([=, this](const memory& dy) {
+    go_back([=, this](const memory& dy) {
       const memory near_dy = in_layout(dy, y.get_desc());
       memory dx = inside(x.get_desc());
-      calls_->push_back([work, x, near_dy, dx, size = size_](dnnl::stream&) {
+      add_call([work, x, near_dy, dx, size = size_](dnnl::stream&) {
         work->backward(size, floats(x), floats(near_dy), floats(dx));
       });
       return dx;
@@ -279,13 +287,16 @@ class ImagePlanBuilder {
     const algorithm function = algorithm::eltwise_relu_use_dst_for_bwd;
     const auto forward = describe_eltwise(context_, prop_kind::forward_training, function, desc);
     const auto backward = describe_eltwise_backward(context_, forward, function, desc);
-    back_.emplace_back([=, this](const memory& dy) {
+    go_back([=, this](const memory& dy) {
       memory masked = in_layout(dy, desc);  // in place
       call(dnnl::eltwise_backward(backward), backward,
            {{DNNL_ARG_DST, y}, {DNNL_ARG_DIFF_DST, masked}, {DNNL_ARG_DIFF_SRC, masked}});
       return masked;
     });
   }
+
+  // Of the layer that is being added.
+  void go_back(std::function<memory(memory dy)> add) { back_.push_back({std::move(add), layer_}); }
 
   // Memory of the plan; memory that a caller lends for one run.
   memory inside(const memory::desc& desc) const {
@@ -313,7 +324,11 @@ class ImagePlanBuilder {
       scratchpads_.push_back(outside(desc));
       arguments[DNNL_ARG_SCRATCHPAD] = scratchpads_.back();
     }
-    calls_->push_back(PrimitiveCall(primitive, std::move(arguments)));
+    add_call(PrimitiveCall(primitive, std::move(arguments)));
+  }
+
+  void add_call(std::function<void(dnnl::stream&)> run) {
+    calls_->push_back({std::move(run), layer_});
   }
 
   // Calls run one after the other, so the largest scratch memory serves them all.
@@ -349,26 +364,37 @@ ImagePlan::ImagePlan(const ImageLayers& image, int size, const dnnl::engine& eng
   ImagePlanBuilder(*this, image, size, engine).build();
 }
 
+void ImagePlan::run(const std::vector<Call>& calls, dnnl::stream& stream,
+                    const StageClock& clock) const {
+  for (const Call& call : calls) {
+    call.run(stream);
+    if (call.layer < layers_)
+      clock.lap(call.layer);
+    else
+      clock.lap(StepPart::Layout);
+  }
+}
+
 void ImagePlan::forward(dnnl::stream& stream, const float* parameters, const float* input,
-                        float* output) {
+                        float* output, const StageClock& clock) {
   point(input_, input);
   point(output_, output);
   for (const Parameters& own : parameters_) {
     point(own.weights, parameters + own.weight_offset);
     point(own.bias, parameters + own.bias_offset);
   }
-  for (const auto& call : forward_) call(stream);
+  run(forward_, stream, clock);
 }
 
 void ImagePlan::backward(dnnl::stream& stream, float* output_gradient, float* input_gradient,
-                         float* gradient) {
+                         float* gradient, const StageClock& clock) {
   point(output_gradient_, output_gradient);
   point(input_gradient_, input_gradient);
   for (const Parameters& own : parameters_) {
     point(own.weight_gradient, gradient + own.weight_offset);
     point(own.bias_gradient, gradient + own.bias_offset);
   }
-  for (const auto& call : backward_) call(stream);
+  run(backward_, stream, clock);
 }
 
 }  // namespace rubato::train

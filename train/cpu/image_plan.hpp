@@ -11,6 +11,7 @@
 #include <functional>
 #include <vector>
 
+#include "train/layer_clock.hpp"
 #include "train/model/model_spec.hpp"
 
 namespace rubato::train {
@@ -27,14 +28,19 @@ class ImagePlan {
   ImagePlan(const ImageLayers& image, int size, const dnnl::engine& engine);
 
   // As every stage: train/cpu/dense_stage.hpp.
-  void forward(dnnl::stream& stream, const float* parameters, const float* input, float* output);
+  void forward(dnnl::stream& stream, const float* parameters, const float* input, float* output,
+               const StageClock& clock);
   // Requires: forward() on the same arguments before.
   void backward(dnnl::stream& stream, float* output_gradient, float* input_gradient,
-                float* gradient);
+                float* gradient, const StageClock& clock);
 
  private:
   friend class ImagePlanBuilder;
-  using Call = std::function<void(dnnl::stream&)>;
+  // `layer`: whose it is; the number of layers: a change of layout for the outside.
+  struct Call {
+    std::function<void(dnnl::stream&)> run;
+    std::size_t layer = 0;
+  };
   // A convolution's parameters, in the model's own layout.
   struct Parameters {
     std::uint64_t weight_offset = 0;
@@ -44,7 +50,10 @@ class ImagePlan {
 
   dnnl::memory input_, output_, output_gradient_, input_gradient_;  // NCHW, owned by the caller
   std::vector<Parameters> parameters_;
+  std::size_t layers_ = 0;
   std::vector<Call> forward_, backward_;
+
+  void run(const std::vector<Call>& calls, dnnl::stream& stream, const StageClock& clock) const;
   dnnl::memory scratchpad_;  // of every call
 };
 

@@ -16,12 +16,12 @@ void ImageStage::forward(const float* parameters, const float* input, float* out
     plan_ = ImagePlan(image_, size, engine_);
     size_ = size;
   }
-  plan_.forward(stream_, parameters, input, output);
+  plan_.forward(stream_, parameters, input, output, clock_);
 }
 
 void ImageStage::backward(const float*, const float*, const float*, float* output_gradient,
                           float* input_gradient, float* gradient, int) {
-  plan_.backward(stream_, output_gradient, input_gradient, gradient);
+  plan_.backward(stream_, output_gradient, input_gradient, gradient, clock_);
 }
 
 }  // namespace rubato::train

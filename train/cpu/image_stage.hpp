@@ -14,11 +14,13 @@ class ImageStage {
   void forward(const float* parameters, const float* input, float* output, int size);
   void backward(const float* parameters, const float* input, const float* output,
                 float* output_gradient, float* input_gradient, float* gradient, int size);
+  void set_clock(const StageClock& clock) { clock_ = clock; }
 
  private:
   ImageLayers image_;
   dnnl::engine engine_;
   dnnl::stream stream_;
+  StageClock clock_;
   int size_;        // the batch size of plan_
   ImagePlan plan_;  // made anew when a batch of another size comes
 };

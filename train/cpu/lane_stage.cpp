@@ -103,9 +103,14 @@ void LaneStage::forward(const float* parameters, const float* input, float* outp
     const int samples = samples_of(block, size);
     to_lanes(first.shape, input + first.offset(block), samples, kernels_->lanes,
              first.block(block));
-    for (std::size_t i = 0; i < work_.size(); ++i) run_forward(i, block);
+    clock_.lap(StepPart::Layout);
+    for (std::size_t i = 0; i < work_.size(); ++i) {
+      run_forward(i, block);
+      clock_.lap(i);
+    }
     from_lanes(last.shape, last.block(block), samples, kernels_->lanes,
                output + last.offset(block));
+    clock_.lap(StepPart::Layout);
   }
 }
 
@@ -138,11 +143,14 @@ void LaneStage::backward(const float* parameters, const float*, const float*,
     const int samples = samples_of(block, size);
     to_lanes(last.shape, output_gradient + last.offset(block), samples, kernels_->lanes,
              last.gradient.data()->of);
-    std::size_t layer = work_.size();
-    while (layer > 0 && run_backward(layer - 1, block, gradient)) --layer;
+    clock_.lap(StepPart::Layout);
+    bool wanted = true;
+    for (std::size_t layer = work_.size(); wanted && layer-- > 0; clock_.lap(layer))
+      wanted = run_backward(layer, block, gradient);
     if (!input_gradient) continue;
     from_lanes(first.shape, first.gradient.data()->of, samples, kernels_->lanes,
                input_gradient + first.offset(block));
+    clock_.lap(StepPart::Layout);
   }
 }
 

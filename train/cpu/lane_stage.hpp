@@ -13,6 +13,7 @@
 #include "train/cpu/image_plan.hpp"
 #include "train/cpu/lane_convolution.hpp"
 #include "train/cpu/lane_kernels.hpp"
+#include "train/layer_clock.hpp"
 
 namespace rubato::train {
 
@@ -29,6 +30,7 @@ class LaneStage {
   void forward(const float* parameters, const float* input, float* output, int size);
   void backward(const float* parameters, const float* input, const float* output,
                 float* output_gradient, float* input_gradient, float* gradient, int size);
+  void set_clock(const StageClock& clock) { clock_ = clock; }
 
  private:
   struct alignas(64) Line {
@@ -60,6 +62,7 @@ class LaneStage {
   bool run_backward(std::size_t layer, int block, float* gradient);
 
   const LaneKernels* kernels_;
+  StageClock clock_;
   ImageLayers image_;
   std::vector<Activation> activations_;
   std::vector<Work> work_;              // one a layer

@@ -68,6 +68,7 @@ void LstmStage::forward(const float* parameters, const float* input, float* outp
                       row_);
   }
   for (Index b = 0; b < size; ++b) std::copy_n(hiddens + b * row_, units_, output + b * units_);
+  clock_.lap(0);
 }
 
 void LstmStage::backward(const float* parameters, const float*, const float*,
@@ -113,6 +114,7 @@ void LstmStage::backward(const float* parameters, const float*, const float*,
       std::copy_n(states_.begin() + from, count, input_gradient + to);
     });
   }
+  clock_.lap(0);
 }
 
 }  // namespace rubato::train

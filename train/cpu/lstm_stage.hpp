@@ -8,6 +8,7 @@
 
 #include "train/cpu/gemm.hpp"
 #include "train/cpu/lstm_kernels.hpp"
+#include "train/layer_clock.hpp"
 #include "train/model/model_spec.hpp"
 
 namespace rubato::train {
@@ -21,12 +22,15 @@ class LstmStage {
   void backward(const float* parameters, const float* input, const float* output,
                 float* output_gradient, float* input_gradient, float* gradient, int size);
 
+  void set_clock(const StageClock& clock) { clock_ = clock; }
+
  private:
   void use_size(int size);
 
   LayerPlan plan_;
   Multiplier* multiplier_;
   const LstmKernels* kernels_;
+  StageClock clock_;
   int steps_, features_, units_;  // T, F, N
   int row_;                       // F + N
   PackedWeights to_gates_;        // [F+N, 4N]
