@@ -5,13 +5,13 @@
 # A missed bar is a row that says NO; the exit code is 1 only when a benchmark failed to run.
 # Usage: bench/run.sh [--quick] [BENCH...]
 #   BENCH: path ps-lite shm codec cpu links memory events order early profile recovery throttle
-#     simgrid loop; default: these. Half an hour each: runs slow-links
+#     simgrid loop steps; default: these. Half an hour each: runs slow-links
 #   PSLITE_BENCH=/path/to/ps_lite_peer: the ps-lite peer, built as docs/performance.md tells
 set -eu
 cd "$(dirname "$0")/.."
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 
-usual="path ps-lite shm codec cpu links memory events order early profile recovery throttle simgrid loop"
+usual="path ps-lite shm codec cpu links memory events order early profile recovery throttle simgrid loop steps"
 all="$usual runs slow-links"
 quick=""
 if [ "${1:-}" = --quick ]; then quick=--quick; shift; fi
@@ -51,6 +51,7 @@ program() {
     runs) echo "bench/whole_runs.py $quick" ;;
     slow-links) echo "bench/slow_links.py $quick" ;;
     simgrid) echo "$build/bench/bench_simgrid $quick" ;;
+    steps) echo "bench/step_prediction.py $quick" ;;
     loop) echo "bench/own_loop.py $quick" ;;
     recovery) echo "$build/bench/bench_recovery $quick" ;;
   esac

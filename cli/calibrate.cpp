@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "base/file.hpp"
@@ -16,10 +18,13 @@
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "cli/step_table.hpp"
+#include "cli/steps/device_file.hpp"
 #include "emulation/loop_processes.hpp"
 #include "emulation/throttle/link_probe.hpp"
 #include "nodes/endpoint.hpp"
 #include "report/host_info.hpp"
+#include "train/cpu/cpu_info.hpp"
+#include "train/cpu/cpu_rates.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -156,14 +161,63 @@ Result<void> measure_loop(const MeasureRun& run, const std::stop_token& stop) {
   return {};
 }
 
+// Before minutes are spent on it.
+Result<void> check_save(const MeasureRun& run) {
+  if (run.device != "cpu")
+    return fail(ErrorCode::BadInput,
+                fmt::format("--save: rates are those of the device cpu, not of {}; steps of a GPU "
+                            "are measured without it",
+                            run.device));
+  const std::filesystem::path place = std::filesystem::path(run.save).parent_path();
+  std::error_code ignored;
+  if (!place.empty() && !std::filesystem::is_directory(place, ignored))
+    return fail(ErrorCode::BadInput,
+                fmt::format("--save {}: there is no directory {}", run.save, place.string()));
+  return {};
+}
+
+// What the device can do, and its steps, for rubato steps.
+Result<void> save_device(const MeasureRun& run, const report::HostInfo& host,
+                         const std::stop_token& stop) {
+  steps::DeviceFile device{
+      .name = run.name.empty() ? host_name() : run.name,
+      .source = fmt::format("rubato {}: {}; {}", host.version, host.cpu, train::describe_cpu()),
+      .rates = {}};
+  for (const int threads : std::set<int>(run.threads.begin(), run.threads.end())) {
+    log_info(fmt::format(
+        "measures what this device can do while {} at once; a minute, five on a small board",
+        threads == 1 ? "1 thread computes" : fmt::format("{} threads compute", threads)));
+    // In turns with the kernels: a busy machine then disturbs both alike.
+    std::map<std::pair<std::string, int>, double> least;
+    const auto measure_all = [&]() -> Result<void> {
+      for (const std::string& model : run.models.empty() ? measured_kinds() : run.models)
+        for (const int batch : run.batches) {
+          if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
+          RUBATO_ASSIGN(const double seconds,
+                        measure_least_step(model, batch, threads, kTime * 0.2));
+          const auto [at, fresh] = least.try_emplace({model, batch}, seconds);
+          if (!fresh) at->second = std::min(at->second, seconds);
+        }
+      return {};
+    };
+    RUBATO_ASSIGN(auto rates,
+                  train::measure_rates({.threads = threads, .between = measure_all}, stop));
+    device.rates.push_back(std::move(rates));
+    for (const auto& [step, seconds] : least)
+      device.steps.push_back({step.first, step.second, threads, seconds});
+  }
+  return write_file(run.save, steps::device_text(device));
+}
+
 Result<void> calibrate_checked(const MeasureRun& run, const std::stop_token& stop) {
   if (!run.loop.empty()) return measure_loop(run, stop);
   RUBATO_TRY(check_kinds(run));
+  if (!run.save.empty()) RUBATO_TRY(check_save(run));
   if (!run.listen.empty()) return answer_others(run, stop);
   const report::HostInfo host = report::read_host_info();
   if (!run.server.empty()) RUBATO_TRY(measure_way(run, host, stop));
   bool first = true;
-  return measure_steps(run, stop, [&](const MeasuredStep& step) {
+  RUBATO_TRY(measure_steps(run, stop, [&](const MeasuredStep& step) {
     if (std::exchange(first, false))
       fmt::print(
           "# {}\n# A row is right for its model and batch. On virtual time: device = \"NAME\".\n",
@@ -171,7 +225,8 @@ Result<void> calibrate_checked(const MeasureRun& run, const std::stop_token& sto
     fmt::print("\n# {}, batch {}: {}\n{}", step.kind, step.batch, time_text(step),
                row_of(run, host, step));
     flush_output();
-  });
+  }));
+  return run.save.empty() ? Result<void>() : save_device(run, host, stop);
 }
 
 // What is in the file stays before the rows.

@@ -26,11 +26,21 @@ std::vector<std::string> measured_kinds();
 // BadInput, with those that there are, for another one.
 [[nodiscard]] Result<void> check_kind(const std::string& kind);
 
+// That model, for the samples that it is measured on. BadInput for an unknown kind.
+[[nodiscard]] Result<train::ModelSpec> measured_model(const std::string& kind);
+
 // The median step of a worker's own trainer, on random samples for about `time` after some steps
 // that do not count. BadInput for an unknown kind or device.
 [[nodiscard]] Result<MeasuredStep> measure_step(const std::string& kind, int batch,
                                                 const std::string& device, Duration time,
                                                 const train::DeviceOptions& options = {});
+
+// Seconds of a step, for predictions: the least of several short repeats of the processor time of
+// such a step, while `threads` of them train at once; so other programs disturb little. Where a
+// quota limits this process, by the part of the clock's time that it has a core.
+// Errors: as measure_step().
+[[nodiscard]] Result<double> measure_least_step(const std::string& kind, int batch, int threads,
+                                                Duration time);
 
 // A [[links]] row of deploy/devices.toml.
 std::string link_row(const std::string& name, const std::string& source,

@@ -701,6 +701,16 @@ void add_measuring(CLI::App* command, MeasureRun& run) {
 void add_calibrate(CLI::App* command, MeasureRun& run) {
   run.batches = {32, 128};
   add_measuring(command, run);
+  auto* save = command->add_option(
+      "--save", run.save,
+      "File for what this device can do, by which rubato steps predicts other models; a "
+      "minute more, five on a small board");
+  separated_by_commas(command->add_option("--threads", run.threads,
+                                          "With --save: numbers of threads that compute at once, "
+                                          "as many workers on this device, comma-separated"))
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str()
+      ->needs(save);
   auto* server = command->add_option(
       "--server", run.server,
       "Measure the way to another box first, where rubato calibrate --listen runs");
@@ -717,6 +727,42 @@ void add_bench(CLI::App* command, MeasureRun& run) {
   run.batches = {32, 128, 1024};
   add_measuring(command, run);
   command->add_option("--save", run.save, "Add the catalog rows to this file");
+}
+
+void add_steps(CLI::App* command, StepsRun& options) {
+  auto* file = command->add_option("FILE", options.file,
+                                   "Cluster file (TOML), whose model and batch it is (default: "
+                                   "the built-in models)");
+  separated_by_commas(command->add_option("--model", options.models,
+                                          "Kinds of model, comma-separated (default: all)"))
+      ->excludes(file);
+  separated_by_commas(
+      command->add_option("--batch", options.batches, "Batch sizes, comma-separated"))
+      ->check(CLI::Range(1, 65536))
+      ->excludes(file)
+      ->capture_default_str();
+  separated_by_commas(command->add_option(
+      "--on", options.on,
+      "Devices, comma-separated: names of the catalog, or files of rubato calibrate --save "
+      "(default: those of FILE, or all of the catalog)"));
+  command
+      ->add_option("--threads", options.threads,
+                   "Threads that compute at once on the device, as many workers")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  auto* seconds = command->add_option(
+      "--seconds", options.seconds,
+      "A step of any model, as it was measured on one device: what it takes on the others");
+  auto* from = command->add_option("--measured-on", options.measured_on,
+                                   "With --seconds: that device, named as with --on");
+  seconds->check(kPositive)->needs(from);
+  from->needs(seconds);
+  command
+      ->add_flag("--errors", options.errors,
+                 "List every measured step beside its prediction, for which its device and its "
+                 "model are left out: of the files in --on, or else of all that come with rubato")
+      ->excludes(seconds);
+  command->add_flag("--json", options.json, "JSON instead of the table");
 }
 
 void add_doctor(CLI::App* command, DoctorRun& run) {
@@ -831,6 +877,8 @@ constexpr Command kCommands[] = {
      with<DoctorRun, add_doctor, doctor>},
     {"calibrate", "Measure the training steps of this device, and print its catalog rows",
      with<MeasureRun, add_calibrate, calibrate>},
+    {"steps", "Predict what a training step takes on devices that are not here, layer by layer",
+     with<StepsRun, add_steps, predict_steps>},
     {"bench", "Show the training steps of this device beside a large product and a large copy",
      with<MeasureRun, add_bench, bench>},
     {"status", "Show how a run stands, as its scheduler says", with<StatusRun, add_status, status>,

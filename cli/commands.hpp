@@ -289,8 +289,11 @@ struct MeasureRun {
   std::vector<int> batches;
   std::string device = "cpu";
   train::cuda::Precision precision = train::cuda::Precision::Float32;  // others: of a GPU
-  std::string name;    // of the catalog rows, before model and batch; empty: of this host
-  std::string save;    // bench: the file to which the rows are added; empty: none
+  std::string name;  // of the catalog rows, before model and batch; empty: of this host
+  // bench: the file to which the rows are added; calibrate: that of what this device can do
+  // (cli/steps/device_file.hpp); empty: none
+  std::string save;
+  std::vector<int> threads = {1};  // of `save`: numbers of threads that compute at once
   std::string server;  // calibrate: where another host listens, the way to which is measured, too
   std::string listen;  // calibrate: endpoint to answer such hosts at, and nothing else; or empty
   std::vector<std::string>
@@ -300,6 +303,20 @@ struct MeasureRun {
 int calibrate(const MeasureRun& run, std::stop_token stop);
 // Prints the steps beside the limits of the device.
 int bench(const MeasureRun& run, std::stop_token stop);
+
+// `rubato steps`: what a training step takes on devices that are only described.
+struct StepsRun {
+  std::string file;                 // a cluster file, whose model it is; empty: built-in models
+  std::vector<std::string> models;  // without a file: kinds; empty: all
+  std::vector<int> batches = {32};  // without a file
+  std::vector<std::string> on;      // names of the catalog, or files; empty: the file's, or all
+  int threads = 1;                  // that compute at once
+  std::optional<double> seconds;    // of any model, measured on `measured_on`; empty: not asked
+  std::string measured_on;          // as `on`
+  bool errors = false;              // every measured step beside its prediction, instead
+  bool json = false;
+};
+int predict_steps(const StepsRun& options);
 
 // `rubato status`: how a run stands, as its scheduler says. Of `node`: scheduler (empty: the one on
 // this machine), keys, insecure, and name, which is that of a key.

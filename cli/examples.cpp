@@ -150,10 +150,19 @@ constexpr std::array kExamples{
 )"},
     Example{"calibrate", R"(  rubato calibrate --model mlp --batch 32
       this device as a row for devices.toml
+  rubato calibrate --save this-box.toml --threads 1,2
+      what this device can do, alone and beside another worker, for rubato steps; two minutes
   rubato calibrate --listen tcp://0.0.0.0:5790
       on the box of a server, until Ctrl-C
   rubato calibrate --server tcp://192.168.1.10:5790
       on the box of a worker: the way to that server, then its device
+)"},
+    Example{"steps", R"(  rubato steps --on raspberry-pi-5 --model cnn
+      a step of a built-in model on a device of the catalog, layer by layer
+  rubato steps {files}/clusters/edge-3.toml --on raspberry-pi-4,raspberry-pi-5,radxa-x4
+      the model of this cluster on three devices
+  rubato steps --seconds 0.8 --measured-on raspberry-pi-4 --on raspberry-pi-5
+      a step of any model, which took 0.8 s on one device, on another one
 )"},
     Example{"bench", R"(  rubato bench --model mlp --batch 32
       training steps of this device beside what it can do at most; without options half a minute

@@ -588,6 +588,14 @@ std::vector<OptionRow<CatalogDevice>> make_catalog_device_rows() {
                          kAboveZeroToOne, +[](D& d) -> double& { return d.efficiency; }}));
   rows.push_back(own<D>({"devices", "memory_gib", "its memory, in GiB; 0: unknown", kMemory,
                          +[](D& d) -> double& { return d.memory_gib; }}));
+  rows.push_back(own<D>({"devices", "thread_gflops",
+                         "float32 speed of one thread in a large product, 10^9 operations a "
+                         "second; 0: unknown",
+                         kNotNegative, +[](D& d) -> double& { return d.thread_gflops; }}));
+  rows.push_back(own<D>({"devices", "copy_gb",
+                         "what one thread reads and writes in a large copy, 10^9 bytes a second; "
+                         "0: unknown",
+                         kNotNegative, +[](D& d) -> double& { return d.copy_gb; }}));
   return rows;
 }
 

@@ -21,6 +21,10 @@ struct CatalogDevice {
   // Part of `gflops` that float32 training with small batches reaches; assumed or fitted.
   double efficiency = 1;
   double memory_gib = 0;  // 0: unknown
+  // Of one thread: float32 operations in a large product and bytes read and written in a large
+  // copy, 10^9 a second. 0: unknown. `rubato steps` predicts by them.
+  double thread_gflops = 0;
+  double copy_gb = 0;
   PowerModel power = {};
   std::string source;
 };

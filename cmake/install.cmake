@@ -17,6 +17,7 @@ endif()
 install(TARGETS rubato RUNTIME COMPONENT rubato)
 # As in deploy/, so that the studies find their clusters.
 install(FILES deploy/devices.toml DESTINATION ${share} COMPONENT rubato)
+install(DIRECTORY deploy/measured DESTINATION ${share} COMPONENT rubato)
 install(DIRECTORY deploy/clusters DESTINATION ${share} COMPONENT rubato)
 install(DIRECTORY deploy/studies DESTINATION ${share} COMPONENT rubato
   FILES_MATCHING PATTERN *.toml)

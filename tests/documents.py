@@ -84,6 +84,8 @@ SKIPPED_SHORT = [
     (r"choose|help", r"", r"^rubato up edge-3\.toml", "needs the file of rubato choose"),
     (r"help", r"", r"^rubato whatif deploy/clusters/edge-3\.toml$", "tries every change: minutes"),
     (r"help", r"", r"^rubato bounds", "docs/what-if.md has it"),
+    (r"what-if", r"", r"pi-5\.toml", "pi-5.toml comes from a board"),
+    (r"help|install|what-if", r"", r"^rubato calibrate .*--save", "measures for a minute or two"),
     (r"help|what-if", r"", r"^rubato plan", "takes minutes: tests/integration/whatif_test.cpp"),
     (r"studies", r"", r"^rubato study deploy/studies +#", "the studies run one by one"),
 ]

@@ -47,6 +47,16 @@ TEST_CASE("the shipped catalog holds at least 12 devices and 8 links, each with 
   }
 }
 
+TEST_CASE("the shipped catalog says what one thread does, but of GPUs") {
+  for (const auto& device : shipped().devices) {
+    CAPTURE(device.name);
+    const bool gpu = device.name.starts_with("jetson");
+    CHECK((device.thread_gflops > 0) == !gpu);
+    // Float32 of one core is at most twice the float64 of all. The EC2 rows are training speeds.
+    if (!gpu && device.efficiency < 1) CHECK(device.thread_gflops < 2 * device.gflops);
+  }
+}
+
 TEST_CASE("the paper's instances take the paper's seconds for a batch of 128") {
   const auto spec = paper_cnn();
   const auto seconds = [&](const std::string& name) {

@@ -103,6 +103,9 @@ std::vector<Printing> printing_commands() {
       {{"doctor"}},
       {{"doctor", "--json"}},
       {{"calibrate", "--model", "svm", "--batch", "1"}},
+      {{"steps", "quick.toml", "--on", "raspberry-pi-4,raspberry-pi-5"}},
+      {{"steps", "--model", "mlp", "--on", "raspberry-pi-4", "--json"}},
+      {{"steps", "--errors"}},
       {{"bench", "--model", "svm", "--batch", "1"}},
   };
 }

@@ -2,9 +2,11 @@
 // (train/step_time.hpp): kernels of the device "cpu" over their sizes, copies, and the smallest
 // call. The least of several short repeats counts, in turns over all kernels, since other programs
 // disturb some of them.
-// Threads: the caller's, and as many more as are asked for. Errors: Stopped.
+// Threads: the caller's, and as many more as are asked for. Errors: Stopped; Unsupported, where the
+// device refuses a layer.
 #pragma once
 
+#include <functional>
 #include <stop_token>
 
 #include "base/result.hpp"
@@ -15,6 +17,8 @@ namespace rubato::train {
 struct RateOptions {
   int threads = 1;  // that compute at once; each does the same
   int rounds = 3;   // over all kernels
+  // After each round: what is to be measured in turns with the kernels. Its error ends all.
+  std::function<Result<void>()> between = {};
 };
 
 [[nodiscard]] Result<DeviceRates> measure_rates(const RateOptions& options,
