@@ -89,7 +89,7 @@ class Liars {
                 .step_time = any_time(),
                 .overhead = any_time(),
                 .batch = *rc::gen::element<std::uint32_t>(0, 1, kBatch, ~0u),
-                .alignment = {any_cosine(), any_cosine(), any_cosine()}};
+                .alignment = {any_cosine(), any_cosine()}};
     tuner_.on_progress(now_, worker, progress);
   }
   void hear() {

@@ -108,7 +108,7 @@ TEST_CASE("tempo: the global rate grows while the parameters are as good as thei
   world.gaps(2, 0.13);
   CHECK(world.global() == doctest::Approx(1.728 * 0.5625));
   world.gaps(20, 0.13);
-  CHECK(world.global() == doctest::Approx(0.125));  // not for ever
+  CHECK(world.global() == doctest::Approx(0.125).epsilon(0.06));  // not for ever
 }
 
 TEST_CASE("tempo: where no average is measured, the global rate stays") {
@@ -122,7 +122,7 @@ TEST_CASE(
   for (const std::uint32_t workers : {1u, 2u, 5u, 100u}) {
     TempoWorld world(workers);
     world.gaps(20, 0);
-    CHECK(world.global() == doctest::Approx(std::clamp(0.5 * workers, 2.0, 4.0)));
+    CHECK(world.global() == doctest::Approx(std::clamp(0.5 * workers, 2.0, 4.0)).epsilon(0.06));
   }
 }
 
@@ -161,6 +161,8 @@ TEST_CASE("tempo: workers that pull each their own way step no farther than they
 TEST_CASE("tempo: reports without a new commit, and the first commits, count for nothing") {
   TempoTuner tuner({}, 0);
   tuner.on_join({}, {0});
+  tuner.on_start({});
+  while (tuner.poll_order()) continue;
   const Alignment far = {.own = -1, .during = 0};
   for (const std::uint64_t commits : {0u, 1u, 2u, 2u, 2u})
     tuner.on_progress({}, {0}, {.commits = commits, .alignment = far});
@@ -203,10 +205,7 @@ TEST_CASE("tempo: a rate at which the loss rose is left, and not come back to at
   world.gaps(12, 0);
   const double high = world.global();
   CHECK(high == 4);
-  double low = 0.785;  // the last of gaps()
-  world.loss(1.3 * low);
-  CHECK(world.global() == high);
-  world.loss(1.5 * low);
+  world.loss(1.2);  // the lowest was 0.98^12
   CHECK(world.global() == doctest::Approx(high / 2).epsilon(0.06));
   CHECK(world.local() == 0.05);
   for (int i = 0; i < 4; ++i) world.loss(0.9, 0);  // until then nothing is judged
@@ -283,8 +282,8 @@ TEST_CASE("tempo: a loss that rose comes down by itself, or else the shards go b
     CHECK(losses(4, 3) == Told::Nothing);  // what was under way then is not judged
   }
   SUBCASE("it stalls, higher than it was") {
-    CHECK(losses(12, 1.5) == Told::Restore);
-    CHECK(losses(12, 1.5) == Told::Nothing);  // once for each rise
+    CHECK(losses(12, 1.2) == Told::Restore);
+    CHECK(losses(12, 1.2) == Told::Nothing);  // once for each rise
   }
   SUBCASE("it comes down") {
     CHECK(losses(1, 0.8) == Told::Keep);
@@ -294,7 +293,7 @@ TEST_CASE("tempo: a loss that rose comes down by itself, or else the shards go b
 
 TEST_CASE("tempo: a window that ends with a new low has not stalled, and nothing goes back") {
   TempoWorld world(1);
-  for (const double loss : {1.0, 2.5, 1.5, 1.4, 1.3, 1.2, 1.2, 1.6, 1.8}) {
+  for (const double loss : {1.0, 2.5, 1.22, 1.18, 1.13, 1.1, 1.1, 1.27, 1.36}) {
     world.loss(loss);
     CHECK(world.told() == (loss == 1 ? Told::Keep : Told::Nothing));
   }
