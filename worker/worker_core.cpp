@@ -268,8 +268,7 @@ void WorkerCore::rejoin(Instant now) {
   leave_shards();
   share_ = {.weight = first_weight_};
   next_share_.reset();
-  local_rate_ = 1;
-  quick_steps_ = sync::kQuickSteps;
+  told_ = {};
   forget_progress();
   number_.reset();
   membership_.rejoin(now);
@@ -296,8 +295,7 @@ void WorkerCore::leave_shards() {
 
 void WorkerCore::on_directive(Instant now, const sync::Directive& directive) {
   if (!is_valid(directive)) return;
-  local_rate_ = directive.local_rate;
-  quick_steps_ = directive.quick_steps;
+  told_ = {directive.local_rate, directive.quick_steps};
   if (directive.batch == 0) {
     share_.weight = directive.weight;
   } else {
@@ -440,7 +438,7 @@ void WorkerCore::on_step(Instant now, const StepReport& report) {
 
 bool WorkerCore::overlaps_next() const {
   if (overlap_ != sync::Overlap::UnlessQuick) return overlap_ == sync::Overlap::Always;
-  return progress_.overhead >= progress_.step_time * quick_steps_;
+  return progress_.overhead >= progress_.step_time * told_.quick_steps;
 }
 
 // Steps from now on belong to the commit after the next.

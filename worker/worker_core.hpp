@@ -166,7 +166,7 @@ class WorkerCore {
     return exchange_.release();
   }
   bool elastic() const { return exchange_.elastic(); }
-  train::StepPlan next_step() const { return {.batch = share_.batch, .rate = local_rate_}; }
+  train::StepPlan next_step() const { return {.batch = share_.batch, .rate = told_.local_rate}; }
   // Mini-batches to leave out before the first: earlier processes of this name have made them.
   std::uint64_t earlier_steps() const { return membership_.earlier_steps(); }
   // Where the shards are, once it is known: the host connects to them.
@@ -292,10 +292,14 @@ class WorkerCore {
     std::uint32_t batch = 0;  // of a step; 0: as configured
     double weight = 1;        // of a commit, if its steps had a local rate of 1
   };
-  Share share_;                             // of the next commit
-  std::optional<Share> next_share_;         // of the commits after the next
-  double local_rate_ = 1;                   // of steps, part of the learning rate
-  double quick_steps_ = sync::kQuickSteps;  // as in sync::Directive
+  Share share_;                      // of the next commit
+  std::optional<Share> next_share_;  // of the commits after the next
+  // By directives.
+  struct Told {
+    double local_rate = 1;  // of steps, part of the learning rate
+    double quick_steps = sync::kQuickSteps;
+  };
+  Told told_;
   struct Made {
     std::uint64_t steps = 0;
     double rates = 0;  // sum of their local rates

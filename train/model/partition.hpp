@@ -31,11 +31,12 @@ std::string partition_text(const Partition& partition);
 
 // Returns: `workers` disjoint index lists that together hold every sample, none empty. Iid and
 // Dirichlet: sizes differ by at most one. Labels: each worker holds exactly that many labels.
-// Slowest: the workers marked in `slowest` share the samples of that many labels, and the others all
-// other samples; within each of the two, sizes differ by at most one.
+// Slowest: the workers marked in `slowest` share the samples of that many labels, and the others
+// all other samples; within each of the two, sizes differ by at most one.
 // BadInput when there are fewer samples than workers; for Labels also when a worker would hold more
 // labels than there are, when a label would be held by nobody, or one has too few samples; for
-// Slowest when all workers are equally slow, no label is left to the others, or samples are too few.
+// Slowest when all workers are equally slow, no label is left to the others, or samples are too
+// few.
 // Requires: workers > 0, classes > 0, 0 <= label < classes; not Local. For Slowest: a mark for each
 // worker.
 [[nodiscard]] Result<std::vector<std::vector<std::uint32_t>>> partition_samples(
