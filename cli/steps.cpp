@@ -107,8 +107,8 @@ Result<Described> describe_row(const cluster::CatalogDevice& row,
       steps::rates_of_peak(measured, {.flops = row.thread_gflops * 1e9, .copy = row.copy_gb * 1e9});
   if (!rates)
     return fail(ErrorCode::BadInput,
-                fmt::format("{}: no measured device to go by; name one that rubato calibrate "
-                            "--save wrote with --on",
+                fmt::format("{}: no measured device to go by; with --on, name a file that was "
+                            "written by rubato calibrate --save",
                             row.name));
   return Described{row.name, row.source, *rates, row};
 }

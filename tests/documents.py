@@ -88,6 +88,7 @@ SKIPPED_SHORT = [
     (r"help|install|what-if", r"", r"^rubato calibrate .*--save", "measures for a minute or two"),
     (r"help|what-if", r"", r"^rubato plan", "takes minutes: tests/integration/whatif_test.cpp"),
     (r"studies", r"", r"^rubato study deploy/studies +#", "the studies run one by one"),
+    (r"studies", r"", r"my-draw", "draws clusters, and runs for an hour"),
 ]
 
 # What stands for what, in both modes: expression, replacement, why. PORT is one that is free.
