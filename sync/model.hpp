@@ -19,10 +19,14 @@ namespace rubato::sync {
 enum class Overlap {
   Never,
   Always,
-  UnlessQuick,  // it waits for commits that take less than Directive::quick_steps, while the
-                // servers are there
+  UnlessQuick,  // it waits for the replies of commits that are_quick(), while the servers are there
   WhenAway,     // it waits for replies while the servers are there
 };
+// Whether a worker waits for commits that take so long, under Overlap::UnlessQuick.
+constexpr bool are_quick(Duration overhead, Duration step_time, double quick_steps) {
+  return overhead < step_time * quick_steps;
+}
+
 // When a worker commits. One object per worker, inside WorkerCore.
 class CommitRule {
  public:

@@ -68,6 +68,7 @@ Directive TempoTuner::directive() const {
 void TempoTuner::on_start(Instant now) {
   started_ = true;
   rates_.local = kLocalFirst;
+  wait_within(kQuickWhereUnlike);
   set_rates();
   tell(now, "begin");
 }
@@ -83,35 +84,44 @@ void TempoTuner::on_join(Instant now, WorkerId worker) {
 }
 
 void TempoTuner::on_leave(Instant now, WorkerId worker) {
+  count_part(members().at(worker), -1);
   QueuedTuner::on_leave(now, worker);
   if (has_budget()) order_all(directive());
 }
 
 // A commit that is not waited for holds the gradients of several steps, taken at older parameters.
-double TempoTuner::part_of_level(const WorkerProgress& progress) const {
-  const double steps = progress.overhead.seconds() / progress.step_time.seconds();
-  return steps < rates_.quick ? 1 : 1 / std::sqrt(1 + kOfOverhead * steps);
+void TempoTuner::count_part(const WorkerProgress& progress, int times) {
+  if (progress.step_time <= Duration{} || progress.overhead <= Duration{}) return;
+  timed_ += times;
+  if (are_quick(progress.overhead, progress.step_time, rates_.quick)) {
+    parts_ += times;
+  } else {
+    const double steps = progress.overhead.seconds() / progress.step_time.seconds();
+    parts_ += times / std::sqrt(1 + kOfOverhead * steps);
+  }
+}
+
+void TempoTuner::wait_within(double steps) {
+  if (rates_.quick == steps) return;
+  rates_.quick = steps;
+  parts_ = timed_ = 0;
+  for (const auto& [id, progress] : members()) count_part(progress, 1);
 }
 
 void TempoTuner::set_rates() {
-  rates_.quick = alike_ ? kQuickSteps : kQuickWhereUnlike;
-  double parts = 0;
-  int timed = 0;
-  for (const auto& [id, progress] : members()) {
-    if (progress.step_time <= Duration{} || progress.overhead <= Duration{}) continue;
-    parts += part_of_level(progress);
-    ++timed;
-  }
   const auto workers = static_cast<double>(std::max<std::size_t>(members().size(), 1));
   const double most = std::min(cap_.max(), std::max(kAlwaysGlobal, kFarthest * workers));
-  rates_.global = std::clamp(timed > 0 ? level_ * parts / timed : level_, kGlobalMin, most);
+  rates_.global = std::clamp(timed_ > 0 ? level_ * parts_ / timed_ : level_, kGlobalMin, most);
   const double least = std::min(1.0, rates_.global) / workers;
   rates_.local = std::clamp(rates_.local, least, std::max(least, local_max_));
 }
 
 void TempoTuner::on_progress(Instant now, WorkerId worker, const WorkerProgress& progress) {
-  const std::uint64_t known = members().at(worker).commits;
+  const WorkerProgress& last = members().at(worker);
+  const std::uint64_t known = last.commits;
+  count_part(last, -1);
   QueuedTuner::on_progress(now, worker, progress);
+  count_part(progress, 1);
   if (progress.commits <= known) return;
   commits_ += progress.commits - known;
   if (progress.commits > kFirst) follow(progress.alignment);
@@ -126,8 +136,8 @@ void TempoTuner::follow(const Alignment& a) {
   const double drift = own_way - kDriftAllowed * (1 - rates_.local);
   rates_.local *= std::exp(-kLocalGain / workers * drift);
   agreement_ += kAgreementGain / workers * (own_way - agreement_);
-  if (agreement_ < kAlike) alike_ = true;
-  if (agreement_ > kAlike / 2) alike_ = false;
+  if (agreement_ < kAlike) wait_within(kQuickSteps);
+  if (agreement_ > kAlike / 2) wait_within(kQuickWhereUnlike);
   seen_.own += kLogEwma * (a.own - seen_.own);
   seen_.during += kLogEwma * (a.during - seen_.during);
 }
@@ -142,7 +152,7 @@ void TempoTuner::heed(Instant now, double gap) {
   announce(now);
 }
 
-// Whatever else is seen, rates at which the loss rises or stalls are too high.
+// Rates at which the loss rises or stalls are too high.
 void TempoTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
   // One a round of commits, or it would stall where they are rare; and the first parameters.
   if (commits_ < members().size() && cap_.lowest_loss() > 0) return;

@@ -1,12 +1,16 @@
-// sync/tempo.hpp - Rubato's own model: finds the global rate and the local rate of every worker
-// while the run goes (docs/tempo.md), nothing to be set by hand. Letters: k the global rate in
-// units of 1/m, the weight of commits; h its level, k of commits that take no time; l the part of
-// the learning rate that local steps take, from min(1, k)/m (a worker moves no farther than its
-// commit will move the global parameters) to 1. B a byte budget of the whole cluster, where there
-// is one: commits are then 2 m bytes(W) / B apart, so that all commit equally often. Bounds: 1/32
-// <= k <= 4, at most m/2 (or 2) so that no commit moves the parameters farther than half the way to
-// where its worker is, and below what the held-out loss has shown to be too much
-// (sync/rate_cap.hpp), which bounds l too. Pure. Threads: one owner. Errors: none.
+// sync/tempo.hpp - Rubato's own model: it finds the global rate and the local rate of every worker
+// while the run goes (docs/tempo.md). Nothing is set by hand.
+// Letters:
+// - k: the global rate in units of 1/m, the weight of commits. h: its level, k of commits that take
+//   no time.
+// - l: the part of the learning rate that local steps take, from min(1, k)/m to 1. At the least a
+//   worker moves no farther than its commit will move the global parameters.
+// - B: a byte budget of the whole cluster, where there is one. Commits are then 2 m bytes(W) / B
+//   apart, so that all commit equally often.
+// Bounds: 1/32 <= k <= 4, and at most m/2 (or 2), so that no commit moves the parameters farther
+// than half the way to where its worker is. k and l stay below what the held-out loss has shown to
+// be too much (sync/rate_cap.hpp).
+// Pure. Threads: one owner. Errors: none.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +62,10 @@ class TempoTuner final : public QueuedTuner {
   bool has_budget() const { return options_.bytes_per_second > 0; }
   Duration spacing() const;  // of each worker's commits
   Directive directive() const;
-  // What is left of h for this worker's commits.
-  double part_of_level(const WorkerProgress& progress) const;
+  // What is left of h for this worker's commits, into the sum over all or out of it.
+  void count_part(const WorkerProgress& progress, int times);
+  // Workers wait for commits that take less than so many steps.
+  void wait_within(double steps);
   // k from h and the members' commits, and both rates within their bounds.
   void set_rates();
   void follow(const Alignment& alignment);
@@ -77,11 +83,12 @@ class TempoTuner final : public QueuedTuner {
   bool started_ = false;
   std::uint64_t commits_ = 0;  // since a loss was judged: one a round
   double level_ = 1;           // h
+  double parts_ = 0;           // of h, a sum over the members whose commits have been timed
+  int timed_ = 0;
   Rates rates_, ordered_, logged_;
   RateCap cap_;
   double local_max_ = 1;  // of l: less once the loss rose, and given back as k's bound is
   bool risen_ = false;    // the loss, and it has not been as low again
-  bool alike_ = false;    // the workers' data, as far as their updates show it
   double agreement_ = 0;  // EWMA over reports: above 0 where workers pull each its own way
   Alignment seen_;        // EWMA over reports, for the log
 };

@@ -2,17 +2,17 @@
 // pulls the global parameters; the host measures them on held-out data.
 // Pure, as worker/worker_core.hpp. An evaluation that takes longer than the interval delays the
 // next one; evaluations never queue up. The parameters are the answers of all shards to one pull,
-// each shard as it was when it answered. Where servers average the parameters, a measurement has
-// two pulls: of the average, and of the parameters themselves. The one with the lower loss counts.
-// The evaluator waits while chunks come. After a silence it
-// pulls again, and the first chunk of a new answer ends the wait for the old one. At the end of the
-// run, when no worker trains any more, it pulls and is evaluated a last time.
+// each shard as it was when it answered. Where servers average the parameters, it pulls the average
+// and the parameters themselves at once, and measures both: the lower loss counts. The evaluator
+// waits while chunks come. After a silence it pulls again, and the first chunk of a new answer ends
+// the wait for the old one. At the end of the run, when no worker trains any more, it pulls and is
+// evaluated a last time.
 // Threads: one owner.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "base/ids.hpp"
 #include "base/result.hpp"
@@ -46,6 +46,7 @@ class EvaluatorCore {
 
   enum class Action { Wait, Evaluate, Finish, Fail };
   Action next_action() const;
+
   void on_start(Instant now);
   // `from`: who sent it, as the shard map says.
   void on_message(Instant now, proto::NodeId from, const proto::Message& message);
@@ -79,7 +80,7 @@ class EvaluatorCore {
   void ask(Instant now);
   void on_moved(Instant now, const proto::ShardMap& shards);
   void on_parameters(Instant now, std::uint32_t shard, const proto::Message& message);
-  // Pulls of one measurement: their sequences end with the one of the parameters themselves.
+  // Pulls of one measurement. The last is of the parameters themselves.
   Sequence pulls() const { return options_.averages ? 2 : 1; }
   bool pulling() const { return gather_.active() || latest_.active(); }
 

@@ -438,7 +438,7 @@ void WorkerCore::on_step(Instant now, const StepReport& report) {
 
 bool WorkerCore::overlaps_next() const {
   if (overlap_ != sync::Overlap::UnlessQuick) return overlap_ == sync::Overlap::Always;
-  return progress_.overhead >= progress_.step_time * told_.quick_steps;
+  return !sync::are_quick(progress_.overhead, progress_.step_time, told_.quick_steps);
 }
 
 // Steps from now on belong to the commit after the next.
