@@ -33,6 +33,15 @@ std::string duration_or(double seconds, const char* missed) {
   return std::isfinite(seconds) ? duration_text(seconds) : missed;
 }
 
+std::string toml_quoted(std::string_view raw) {
+  std::string text = "\"";
+  for (const char c : raw) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  return text + '"';
+}
+
 std::string left_text(std::optional<double> seconds) {
   if (!seconds) return "time left unknown";
   const auto steps = [&](double of) {

@@ -17,6 +17,9 @@ std::string duration_text(double seconds);
 // The same; `missed` for infinity: a time that never comes.
 std::string duration_or(double seconds, const char* missed = "not reached");
 
+// A string of TOML. Control characters become blanks: names of hosts and files may hold anything.
+std::string toml_quoted(std::string_view raw);
+
 // "about 25 s left", "about 4 min left", "about 1 h 20 min left"; "time left unknown".
 std::string left_text(std::optional<double> seconds);
 

@@ -11,6 +11,7 @@
 
 #include "base/cores.hpp"
 #include "base/rng.hpp"
+#include "base/text.hpp"
 #include "base/thread_time.hpp"
 #include "cluster/device_catalog.hpp"
 #include "train/data/dataset.hpp"
@@ -43,15 +44,6 @@ train::Dataset random_pixels(const train::Shape& shape) {
   for (std::size_t i = 0; i < kSamples; ++i)
     data.labels.push_back(static_cast<std::int32_t>(rng.below(kClasses)));
   return data;
-}
-
-std::string quoted(const std::string& raw) {
-  std::string text = "\"";
-  for (const char c : raw) {
-    if (c == '"' || c == '\\') text += '\\';
-    text += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-  }
-  return text + '"';
 }
 
 }  // namespace
@@ -172,7 +164,7 @@ std::string catalog_row(const std::string& name, const std::string& source,
                         const MeasuredStep& step) {
   const double gflops = cluster::training_flops(step.spec, step.batch) / step.seconds / 1e9;
   return fmt::format("[[devices]]\nname = {}\ngflops = {:.9g}\nefficiency = 1.0\nsource = {}\n",
-                     quoted(name), gflops, quoted(source));
+                     toml_quoted(name), gflops, toml_quoted(source));
 }
 
 std::string link_row(const std::string& name, const std::string& source,
@@ -180,8 +172,8 @@ std::string link_row(const std::string& name, const std::string& source,
   return fmt::format(
       "[[links]]\nname = {}\nlatency_seconds = {:.4g}\nlink_jitter = {:.3g}\nup_mbps = {:.4g}\n"
       "down_mbps = {:.4g}\nsource = {}\n",
-      quoted(name), link.latency_seconds, link.jitter, link.up_bytes_per_second * 8e-6,
-      link.down_bytes_per_second * 8e-6, quoted(source));
+      toml_quoted(name), link.latency_seconds, link.jitter, link.up_bytes_per_second * 8e-6,
+      link.down_bytes_per_second * 8e-6, toml_quoted(source));
 }
 
 }  // namespace rubato::cli

@@ -35,9 +35,9 @@ std::vector<std::string> measured_kinds();
                                                 const std::string& device, Duration time,
                                                 const train::DeviceOptions& options = {});
 
-// Seconds of a step, for predictions: the least of several short repeats of the processor time of
-// such a step, while `threads` of them train at once; so other programs disturb little. Where a
-// quota limits this process, by the part of the clock's time that it has a core.
+// Seconds of a step, for predictions: the least processor time of several short repeats, while
+// `threads` of them train at once. So other programs disturb little. If a quota limits this
+// process, the time is divided by the part of the clock's time that it has a core.
 // Errors: as measure_step().
 [[nodiscard]] Result<double> measure_least_step(const std::string& kind, int batch, int threads,
                                                 Duration time);

@@ -24,7 +24,7 @@ struct Serial {
 // Whether serial training can reach anything with this cluster's model and data.
 [[nodiscard]] Result<void> require_bounds(const cluster::ClusterConfig& config);
 
-// What serial training with updates of 1, 4 and 16 mini-batches says of a cluster.
+// The bounds of a cluster, from serial training with updates of 1, 4 and 16 mini-batches.
 struct SerialBounds {
   std::vector<Serial> serial;  // an entry a size
   whatif::UpdatesNeeded updates;

@@ -232,6 +232,12 @@ std::string step_line(const Prediction& prediction,
   return text;
 }
 
+// json <- both figures; null where there is nothing to judge by.
+void add_error(Json& json, const std::optional<steps::ErrorSummary>& error) {
+  json["error_median"] = error ? Json(error->median) : Json();
+  json["error_nine_of_ten"] = error ? Json(error->nine_of_ten) : Json();
+}
+
 Json step_json(const Described& device, const Question& question, const Prediction& prediction,
                const std::optional<steps::ErrorSummary>& error) {
   Json json{{"device", device.name},
@@ -242,13 +248,9 @@ Json step_json(const Described& device, const Question& question, const Predicti
             {"seconds", prediction.seconds},
             {"by", device.row ? "peak" : "rates"},
             {"layers", Json::array()}};
-  const auto maybe = [](const std::optional<double>& value) {
-    return value ? Json(*value) : Json();
-  };
-  json["error_median"] = error ? Json(error->median) : Json();
-  json["error_nine_of_ten"] = error ? Json(error->nine_of_ten) : Json();
-  json["measured_s"] = maybe(prediction.measured);
-  json["catalog_s"] = maybe(prediction.catalog);
+  add_error(json, error);
+  json["measured_s"] = report::optional_json(prediction.measured);
+  json["catalog_s"] = report::optional_json(prediction.catalog);
   for (const train::LayerTime& layer : prediction.layers)
     json["layers"].push_back({{"name", layer.name},
                               {"seconds", layer.seconds},
@@ -264,8 +266,8 @@ struct Errors {
 
   Errors(const std::vector<Described>& devices, const Asked& asked) {
     for (const Described& device : devices) (device.row ? peaks : rates) = true;
-    if (rates) by_rates = steps::summary_of(steps::judge_rates(asked.measured));
-    if (peaks) by_peaks = steps::summary_of(steps::judge_peaks(asked.measured));
+    if (rates) by_rates = steps::summary_of(steps::judge_rates(asked.judged));
+    if (peaks) by_peaks = steps::summary_of(steps::judge_peaks(asked.measured, asked.judged));
   }
   const std::optional<steps::ErrorSummary>& of(const Described& device) const {
     return device.row ? by_peaks : by_rates;
@@ -388,9 +390,8 @@ Json judged_json(const std::vector<Way>& ways) {
                       {"measured_s", one.measured},
                       {"predicted_s", one.predicted},
                       {"error", one.error()}});
-    json[way.name] = {{"error_median", error ? Json(error->median) : Json()},
-                      {"error_nine_of_ten", error ? Json(error->nine_of_ten) : Json()},
-                      {"steps", std::move(rows)}};
+    add_error(json[way.name], error);
+    json[way.name]["steps"] = std::move(rows);
   }
   return json;
 }
@@ -404,8 +405,9 @@ Result<void> print_errors(const StepsRun& options) {
     RUBATO_ASSIGN(auto file, steps::read_device(device));
     measured.push_back(std::move(file));
   }
-  const std::vector<Way> ways{{"rates", "rates of the device", steps::judge_rates(measured)},
-                              {"peak", "published figures", steps::judge_peaks(measured)},
+  const auto judged = steps::by_own_rates(measured);
+  const std::vector<Way> ways{{"rates", "rates of the device", steps::judge_rates(judged)},
+                              {"peak", "published figures", steps::judge_peaks(measured, judged)},
                               {"ratio", "another device", steps::judge_ratios(measured)}};
   if (options.json) {
     fmt::print("{}\n", judged_json(ways).dump(2));

@@ -219,17 +219,29 @@ std::uint64_t stream_of(std::uint32_t index, std::size_t listed, const std::stri
   return kByName | checksum(std::as_bytes(std::span(name)));
 }
 
+Result<std::vector<std::vector<std::uint32_t>>> deal_samples(const ClusterConfig& config,
+                                                             std::span<const std::int32_t> labels,
+                                                             int classes, std::size_t samples,
+                                                             std::size_t workers,
+                                                             std::uint64_t seed) {
+  const std::vector<std::int32_t> alike(labels.empty() ? samples : 0);
+  const bool by_speed = config.partition.kind == train::Partition::Kind::Slowest;
+  return train::partition_samples(labels.empty() ? alike : labels, labels.empty() ? 1 : classes,
+                                  static_cast<int>(workers), config.partition, seed,
+                                  by_speed ? slowest_workers(config) : std::vector<bool>());
+}
+
 Result<std::vector<std::vector<std::uint32_t>>> plan_samples(const ClusterConfig& config,
                                                              const ClusterPlan& plan,
                                                              const train::DataSplit& data) {
   std::vector<std::vector<std::uint32_t>> samples;
   if (data.boxes.empty()) {
     const bool classes = data.train.task() == Task::Classification;
-    const std::vector<std::int32_t> alike(classes ? 0 : data.train.size());  // nothing to divide by
-    RUBATO_ASSIGN(samples, train::partition_samples(classes ? data.train.labels : alike,
-                                                    classes ? data.train.classes : 1,
-                                                    static_cast<int>(plan.listed), config.partition,
-                                                    plan.seed, slowest_workers(config)));
+    RUBATO_ASSIGN(samples,
+                  deal_samples(config,
+                               classes ? std::span<const std::int32_t>(data.train.labels)
+                                       : std::span<const std::int32_t>(),
+                               data.train.classes, data.train.size(), plan.listed, plan.seed));
     std::vector<std::uint32_t> all(data.train.size());
     std::iota(all.begin(), all.end(), 0u);
     samples.resize(plan.workers.size(), all);

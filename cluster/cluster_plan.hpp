@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -98,6 +99,11 @@ std::uint64_t stream_of(const ClusterPlan& plan, std::uint32_t index);
 // That stream before there is a plan. `listed`: so many workers the file has.
 std::uint64_t stream_of(std::uint32_t index, std::size_t listed, const std::string& name);
 
+// Deals so many samples out by dataset.partition. `labels`: of each; none where nothing divides
+// them. Errors: train::partition_samples().
+[[nodiscard]] Result<std::vector<std::vector<std::uint32_t>>> deal_samples(
+    const ClusterConfig& config, std::span<const std::int32_t> labels, int classes,
+    std::size_t samples, std::size_t workers, std::uint64_t seed);
 // The training samples of each worker of the plan: one list a worker. Samples that are dealt out
 // are dealt to the listed workers; another worker has all of them.
 [[nodiscard]] Result<std::vector<std::vector<std::uint32_t>>> plan_samples(

@@ -435,11 +435,8 @@ Result<std::size_t> LoopWorker::share(std::span<const std::int32_t> labels, std:
   std::iota(own.begin(), own.end(), 0u);
   const bool dealt = !place_.config.own_data() && identity_.worker < identity_.workers;
   if (dealt) {
-    const std::vector<std::int32_t> alike(labels.empty() ? samples : 0);
-    RUBATO_ASSIGN(auto parts, train::partition_samples(
-                                  labels.empty() ? alike : labels, labels.empty() ? 1 : classes,
-                                  static_cast<int>(identity_.workers), place_.config.partition,
-                                  identity_.seed, cluster::slowest_workers(place_.config)));
+    RUBATO_ASSIGN(auto parts, cluster::deal_samples(place_.config, labels, classes, samples,
+                                                    identity_.workers, identity_.seed));
     own = std::move(parts[identity_.worker]);
   }
   if (own.empty()) return fail(ErrorCode::BadInput, "there are no samples to share out");

@@ -10,6 +10,7 @@
 #include "base/config.hpp"
 #include "base/file.hpp"
 #include "base/numbers.hpp"
+#include "base/text.hpp"
 
 namespace rubato::cli::steps {
 namespace {
@@ -94,16 +95,6 @@ void add_rows(std::string& text, const train::KernelName& kernel,
   text += "]\n";
 }
 
-// Of TOML; names of hosts and processors may hold anything.
-std::string quoted_text(const std::string& raw) {
-  std::string text = "\"";
-  for (const char c : raw) {
-    if (c == '"' || c == '\\') text += '\\';
-    text += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-  }
-  return text + '"';
-}
-
 }  // namespace
 
 const train::DeviceRates* DeviceFile::with_threads(int threads) const {
@@ -157,7 +148,7 @@ std::string device_text(const DeviceFile& device) {
   std::string text = fmt::format(
       "# What a device can do, for rubato steps. Written by rubato calibrate.\n"
       "name = {}\nsource = {}\n",
-      quoted_text(device.name), quoted_text(device.source));
+      toml_quoted(device.name), toml_quoted(device.source));
   for (const train::DeviceRates& rates : device.rates) {
     text +=
         fmt::format("\n# One of so many threads that compute at once.\n[[threads]]\ncount = {}\n",

@@ -12,18 +12,12 @@
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/calibration.hpp"
+#include "report/comparison.hpp"
 
 namespace rubato::cli::steps {
 namespace {
 
 constexpr std::size_t kProducts = static_cast<std::size_t>(train::KernelKind::Forward);
-
-// Of an odd number the middle one, else the mean of both. Requires: one value at least.
-double middle_of(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 // A built-in model; a file may name others, which are not judged.
 std::optional<train::ModelSpec> model_of(const std::string& kind) {
@@ -51,7 +45,7 @@ double ratio_of(Predictions& predictions, const train::DeviceRates& from,
   for (const std::string& kind : measured_kinds())
     if (kind != without)
       ratios.push_back(predictions.of(to, kind, batch) / predictions.of(from, kind, batch));
-  return middle_of(std::move(ratios));
+  return report::median(std::move(ratios));
 }
 
 }  // namespace
@@ -68,7 +62,7 @@ std::optional<ErrorSummary> summary_of(const std::vector<Judged>& judged) {
     errors.push_back(one.error());
     devices.insert(one.device);
   }
-  ErrorSummary summary{.median = middle_of(errors)};
+  ErrorSummary summary{.median = report::median(errors)};
   std::ranges::sort(errors);
   summary.nine_of_ten = errors[(errors.size() * 9 + 9) / 10 - 1];
   summary.count = errors.size();
@@ -102,7 +96,7 @@ double correction(const std::vector<Judged>& by_own_rates, const std::string& de
   for (const Judged& other : by_own_rates)
     if (other.device != device && other.model != model)
       ratios.push_back(other.measured / other.predicted);
-  return ratios.empty() ? 1.0 : middle_of(std::move(ratios));
+  return ratios.empty() ? 1.0 : report::median(std::move(ratios));
 }
 
 Peak peak_of(const train::DeviceRates& rates) {
@@ -148,25 +142,24 @@ double time_ratio(const train::DeviceRates& from, const train::DeviceRates& to, 
   return ratio_of(predictions, from, to, batch, {});
 }
 
-std::vector<Judged> judge_rates(const std::vector<DeviceFile>& measured) {
-  const std::vector<Judged> all = by_own_rates(measured);
-  std::vector<Judged> judged = all;
-  for (Judged& one : judged) one.predicted *= correction(all, one.device, one.model);
+std::vector<Judged> judge_rates(const std::vector<Judged>& by_own_rates) {
+  std::vector<Judged> judged = by_own_rates;
+  for (Judged& one : judged) one.predicted *= correction(by_own_rates, one.device, one.model);
   return judged;
 }
 
-std::vector<Judged> judge_peaks(const std::vector<DeviceFile>& measured) {
-  const std::vector<Judged> all = by_own_rates(measured);
+std::vector<Judged> judge_peaks(const std::vector<DeviceFile>& measured,
+                                const std::vector<Judged>& by_own_rates) {
   std::map<std::pair<std::string, int>, std::optional<train::DeviceRates>> known;
   std::vector<Judged> judged;
-  for (Judged one : all) {
+  for (Judged one : by_own_rates) {
     const auto device = std::ranges::find(measured, one.device, &DeviceFile::name);
     const auto [at, fresh] = known.try_emplace({one.device, one.threads});
     if (fresh)
       at->second = rates_of_peak(measured, peak_of(*device->with_threads(one.threads)), one.device);
     if (!at->second) continue;
     one.predicted = train::predict_step(*at->second, *model_of(one.model), one.batch) *
-                    correction(all, one.device, one.model);
+                    correction(by_own_rates, one.device, one.model);
     judged.push_back(std::move(one));
   }
   return judged;

@@ -66,8 +66,9 @@ std::optional<train::DeviceRates> rates_of_peak(const std::vector<DeviceFile>& m
 double time_ratio(const train::DeviceRates& from, const train::DeviceRates& to, int batch);
 
 // Every measured step, predicted without its device and its model.
-std::vector<Judged> judge_rates(const std::vector<DeviceFile>& measured);
-std::vector<Judged> judge_peaks(const std::vector<DeviceFile>& measured);
+std::vector<Judged> judge_rates(const std::vector<Judged>& by_own_rates);
+std::vector<Judged> judge_peaks(const std::vector<DeviceFile>& measured,
+                                const std::vector<Judged>& by_own_rates);
 // From each other device on which it was measured with as many threads.
 std::vector<Judged> judge_ratios(const std::vector<DeviceFile>& measured);
 

@@ -106,7 +106,7 @@ TEST_CASE("judge: what all steps have in common is corrected, and no device corr
                                     device_of("b", 3e9, always_by_half),
                                     device_of("c", 2e10, always_by_half)};
   CHECK(correction(by_own_rates(all), "a", "mlp") == doctest::Approx(1.5));
-  const auto exact = summary_of(judge_rates(all));
+  const auto exact = summary_of(judge_rates(by_own_rates(all)));
   REQUIRE(exact.has_value());
   CHECK(exact->median < 1e-5);
   CHECK(exact->count == 18);
@@ -115,14 +115,14 @@ TEST_CASE("judge: what all steps have in common is corrected, and no device corr
   // One device is three times slower than its rates: nothing of that is in its prediction.
   std::vector<DeviceFile> odd = all;
   odd[2] = device_of("c", 2e10, [](const std::string&) { return 4.5; });
-  for (const Judged& one : judge_rates(odd))
+  for (const Judged& one : judge_rates(by_own_rates(odd)))
     if (one.device == "c") CHECK(one.predicted == doctest::Approx(one.measured / 3).epsilon(1e-4));
   // And nothing of an odd model in the prediction of that model.
   std::vector<DeviceFile> model;
   for (const double speed : {1e9, 3e9})
     model.push_back(device_of(speed > 2e9 ? "b" : "a", speed,
                               [](const std::string& kind) { return kind == "svm" ? 6.0 : 1.5; }));
-  for (const Judged& one : judge_rates(model))
+  for (const Judged& one : judge_rates(by_own_rates(model)))
     CHECK(one.error() == doctest::Approx(one.model == "svm" ? 0.75 : 0).epsilon(1e-4));
 }
 
@@ -139,7 +139,7 @@ TEST_CASE("judge: a device of a published peak has the rates of the nearest one,
   CHECK(rates_of_peak(all, {.flops = 8e9})->copies[0].rate == doctest::Approx(8e9));
   CHECK_FALSE(rates_of_peak({all[0]}, {.flops = 8e9}, "a").has_value());
   // Devices that differ by their speed alone are predicted exactly.
-  const auto summary = summary_of(judge_peaks(all));
+  const auto summary = summary_of(judge_peaks(all, by_own_rates(all)));
   REQUIRE(summary.has_value());
   CHECK(summary->nine_of_ten < 1e-4);
 }

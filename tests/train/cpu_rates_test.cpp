@@ -1,4 +1,4 @@
-// What this machine can do, measured in one round, and a step of a model beside its prediction.
+// One round of measuring this machine. A step of a model is set beside its prediction.
 #include "train/cpu/cpu_rates.hpp"
 
 #include <doctest/doctest.h>

@@ -58,9 +58,6 @@ void CpuDevice::add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& 
     stages_.emplace_back(std::move(work), std::move(output), std::move(output_gradient),
                          last.bias_offset + last.bias_count, first);
   };
-  const auto is_flat = [](const Layer& layer) {
-    return std::holds_alternative<Dense>(layer) || std::holds_alternative<Lstm>(layer);
-  };
   for (std::size_t i = 0; i < plans.size();) {
     first = i;
     if (std::holds_alternative<Dense>(spec.layers[i])) {

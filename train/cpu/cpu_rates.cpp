@@ -91,35 +91,10 @@ class Measured {
 
 // --- matrix products ----------------------------------------------------------------------------
 
-Product product_of(KernelKind kind, int samples, int outputs, int inputs) {
-  switch (kind) {
-    case KernelKind::Forward:
-      return {.transpose_b = Transpose::Yes,
-              .m = samples,
-              .n = outputs,
-              .k = inputs,
-              .a = nullptr,
-              .row_a = inputs,
-              .b = nullptr,
-              .row_b = inputs};
-    case KernelKind::Weights:
-      return {.transpose_a = Transpose::Yes,
-              .m = outputs,
-              .n = inputs,
-              .k = samples,
-              .a = nullptr,
-              .row_a = outputs,
-              .b = nullptr,
-              .row_b = inputs};
-    default:
-      return {.m = samples,
-              .n = inputs,
-              .k = outputs,
-              .a = nullptr,
-              .row_a = outputs,
-              .b = nullptr,
-              .row_b = inputs};
-  }
+Product product_of(KernelKind kind, const DenseProducts& sizes, const float* a, const float* b) {
+  return kind == KernelKind::Forward   ? sizes.forward(a, b)
+         : kind == KernelKind::Weights ? sizes.weights(a, b)
+                                       : sizes.back(a, b);
 }
 
 void measure_products(Measured& measured, const std::stop_token& stop) {
@@ -135,9 +110,7 @@ void measure_products(Measured& measured, const std::stop_token& stop) {
         if (multiplied > kMultipliedMax || stop.stop_requested()) continue;
         for (const KernelKind kind :
              {KernelKind::Forward, KernelKind::Weights, KernelKind::Inputs}) {
-          Product product = product_of(kind, samples, outputs, inputs);
-          product.a = a.data();
-          product.b = b.data();
+          const Product product = product_of(kind, {samples, outputs, inputs}, a.data(), b.data());
           for (const Library library : {Library::OpenBlas, Library::OneDnn})
             measured.note(kind,
                           {static_cast<double>(samples), static_cast<double>(outputs),
@@ -287,14 +260,12 @@ void measure_bias(Measured& measured) {
       stage.backward(parameters.data(), input.data(), output.data(), output_gradient.data(),
                      nullptr, gradient.data(), samples);
     });
-    double products = 0;
-    for (const KernelKind kind : {KernelKind::Forward, KernelKind::Weights}) {
-      Product product = product_of(kind, samples, outputs, 1);
-      product.a = kind == KernelKind::Forward ? input.data() : output_gradient.data();
-      product.b = kind == KernelKind::Forward ? parameters.data() : input.data();
-      float* to = kind == KernelKind::Forward ? output.data() : gradient.data();
-      products += least_seconds([&] { multiplier.multiply(product, to, product.n); });
-    }
+    const DenseProducts sizes{samples, outputs, 1};
+    const Product forward = sizes.forward(input.data(), parameters.data());
+    const Product weights = sizes.weights(output_gradient.data(), input.data());
+    const double products =
+        least_seconds([&] { multiplier.multiply(forward, output.data(), forward.n); }) +
+        least_seconds([&] { multiplier.multiply(weights, gradient.data(), weights.n); });
     const double values = static_cast<double>(count);
     measured.note(KernelKind::Bias, {values, 1, 1, 1}, values,
                   std::max(whole - products, whole / 4));

@@ -38,17 +38,9 @@ RUBATO_MULTIVERSION void bias_backward(const float* y, float* dy, float* bias_gr
 }  // namespace
 
 void DenseStage::forward(const float* parameters, const float* input, float* output, int size) {
-  const int inputs = plan_.input.count();
   const int outputs = plan_.output.count();
-  multiplier_->multiply({.transpose_b = Transpose::Yes,
-                         .m = size,
-                         .n = outputs,
-                         .k = inputs,
-                         .a = input,
-                         .row_a = inputs,
-                         .b = parameters + plan_.weight_offset,
-                         .row_b = inputs},
-                        output, outputs);
+  multiplier_->multiply(products(size).forward(input, parameters + plan_.weight_offset), output,
+                        outputs);
   add_bias(output, parameters + plan_.bias_offset, size, outputs, relu_);
   clock_.lap(0);
 }
@@ -59,26 +51,11 @@ void DenseStage::backward(const float* parameters, const float* input, const flo
   const int inputs = plan_.input.count();
   const int outputs = plan_.output.count();
   bias_backward(output, output_gradient, gradient + plan_.bias_offset, size, outputs, relu_);
-  // weights' gradient [O,I] = output_gradient^T [O,B] input [B,I]
-  multiplier_->multiply({.transpose_a = Transpose::Yes,
-                         .m = outputs,
-                         .n = inputs,
-                         .k = size,
-                         .a = output_gradient,
-                         .row_a = outputs,
-                         .b = input,
-                         .row_b = inputs},
+  multiplier_->multiply(products(size).weights(output_gradient, input),
                         gradient + plan_.weight_offset, inputs);
-  if (input_gradient) {  // [B,I] = output_gradient [B,O] weights [O,I]
-    multiplier_->multiply({.m = size,
-                           .n = inputs,
-                           .k = outputs,
-                           .a = output_gradient,
-                           .row_a = outputs,
-                           .b = parameters + plan_.weight_offset,
-                           .row_b = inputs},
+  if (input_gradient)
+    multiplier_->multiply(products(size).back(output_gradient, parameters + plan_.weight_offset),
                           input_gradient, inputs);
-  }
   clock_.lap(0);
 }
 

@@ -65,6 +65,10 @@ struct Lstm {      // input {c, steps, w} read row by row -> last hidden state {
 };
 
 using Layer = std::variant<Dense, Conv2d, MaxPool2d, LocalResponseNorm, Relu, Lstm>;
+// It takes each sample as one row; all others take planes.
+inline bool is_flat(const Layer& layer) {
+  return std::holds_alternative<Dense>(layer) || std::holds_alternative<Lstm>(layer);
+}
 
 // MultiClassHinge: max(0, 1 + max_{j != y} s_j - s_y), Crammer and Singer, JMLR 2 (2001).
 // MeanSquaredError: (s - t)^2, not halved, of a model with one output, which learns a number.

@@ -90,10 +90,6 @@ struct CountLayer {
   }
 };
 
-bool is_flat(const Layer& layer) {
-  return std::holds_alternative<Dense>(layer) || std::holds_alternative<Lstm>(layer);
-}
-
 }  // namespace
 
 const KernelName& kernel_name(KernelKind kind) {
