@@ -9,7 +9,8 @@
  *     RUBATO_SEED:     the same: it tells the cluster the initial values
  *     RUBATO_LOAD:     rubato_load()
  *     RUBATO_RESTART:  forget the optimizer's moments, then rubato_load()
- *     RUBATO_EVALUATE: measure the parameters of rubato_global(), then rubato_evaluated()
+ *     RUBATO_EVALUATE: measure the parameters of rubato_global(), then rubato_evaluated();
+ *                      where the sync model averages, it comes again, for the average
  *     RUBATO_WAIT:     rubato_wait()
  *   rubato_close(worker, "done")
  *
@@ -171,8 +172,8 @@ int rubato_load(rubato_worker*, void* const* data, rubato_turn*);
  * waits. */
 int rubato_wait(rubato_worker*, uint32_t milliseconds, rubato_turn*);
 
-/* data <- the parameters that were loaded last, without steps of this worker. Requires: the action
- * is RUBATO_EVALUATE. */
+/* data <- what is to be measured: the parameters that were loaded last, without steps of this
+ * worker, or their average. Requires: the action is RUBATO_EVALUATE. */
 int rubato_global(rubato_worker*, void* const* data);
 
 /* What the loop measured at RUBATO_EVALUATE. `loss`: the mean over `samples`. `accuracy`: 0..1;

@@ -39,7 +39,7 @@ WorkerClient::WorkerClient(std::unique_ptr<proto::Transport> transport,
       log_(log),
       difference_(options_.parameters),
       stretched_(options_.step_time),
-      evaluations_(options_.evaluate_every),
+      evaluations_(options_.evaluate_every, options_.averages),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 WorkerClient::~WorkerClient() {
@@ -181,6 +181,7 @@ Result<WorkerClient::Turn> WorkerClient::load(std::span<const TensorMemory> tens
   if (action == Action::Load || action == Action::Restart) {
     if (action == Action::Restart) {
       difference_.forget();
+      evaluations_.on_set_back();
       ++setbacks_;
     }
     const auto parameters = core_->parameters();
@@ -191,7 +192,7 @@ Result<WorkerClient::Turn> WorkerClient::load(std::span<const TensorMemory> tens
     auto memory = core_->release_parameters();
     const std::span<const float> loaded = memory ? std::span<const float>(*memory) : parameters;
     if (!difference_.based()) difference_.stand_on(tensors, loaded, std::move(memory));
-    evaluates_ = evaluations_.on_load(now);
+    evaluates_ = evaluations_.on_load(now, loaded);
     transport_->wake();
   }
   return turn(steady_now());
@@ -201,8 +202,10 @@ Result<WorkerClient::Turn> WorkerClient::evaluated(const proto::Evaluation& meas
   const std::lock_guard lock(mutex_);
   RUBATO_TRY(expect(Action::Evaluate, "evaluated"));
   const Instant now = steady_now();
-  if (std::exchange(evaluates_, false)) {
-    core_->on_evaluated(now, evaluations_.loaded_at(), measured);
+  if (!evaluates_) return turn(now);
+  if (const auto told = evaluations_.on_measured(measured)) {
+    evaluates_ = false;
+    core_->on_evaluated(now, evaluations_.loaded_at(), *told);
     transport_->wake();
   }
   return turn(now);
@@ -222,7 +225,10 @@ WorkerClient::Turn WorkerClient::wait(Duration at_most) {
 Result<void> WorkerClient::global(std::span<const TensorMemory> tensors) {
   const std::lock_guard lock(mutex_);
   if (said_ != Action::Evaluate) RUBATO_TRY(expect(Action::Evaluate, "global"));
-  if (difference_.based()) difference_.undo(tensors);
+  if (const auto average = evaluations_.average(); !average.empty())
+    write_tensors(tensors, average);
+  else if (difference_.based())
+    difference_.undo(tensors);
   return {};
 }
 

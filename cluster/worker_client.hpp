@@ -21,7 +21,7 @@
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "cluster/difference.hpp"
-#include "cluster/evaluation_pace.hpp"
+#include "cluster/own_evaluation.hpp"
 #include "cluster/server_lookouts.hpp"
 #include "cluster/stretched_step.hpp"
 #include "proto/transport.hpp"
@@ -39,6 +39,7 @@ struct WorkerClientOptions {
   bool scales_rate = true;  // the loop obeys Turn::rate
   // How often the loop measures on samples of its own, with the next load. Empty: never.
   std::optional<Duration> evaluate_every = {};
+  bool averages = false;  // and on the average of what it loads, in the next turn
 };
 
 class WorkerClient {
@@ -80,7 +81,8 @@ class WorkerClient {
   // Until there is something else to do than to wait, at most so long.
   Turn wait(Duration at_most);
 
-  // Writes what was loaded last, without steps of this worker. Requires: Evaluate.
+  // Writes what is to be measured: what was loaded last, without steps of this worker, or the
+  // average. Requires: Evaluate.
   [[nodiscard]] Result<void> global(std::span<const TensorMemory> tensors);
   // Drops the steps since the last load or commit. Requires: Train.
   [[nodiscard]] Result<void> pull(std::span<const TensorMemory> tensors);
@@ -110,7 +112,7 @@ class WorkerClient {
   ServerLookouts lookouts_;
   Difference difference_;
   StretchedStep stretched_;
-  EvaluationPace evaluations_;
+  OwnEvaluation evaluations_;
   Action said_ = Action::Wait;              // by the last turn
   Instant began_;                           // the step under way
   double rate_ = 1;                         // of the step under way

@@ -10,8 +10,8 @@
 
 #include "base/log.hpp"
 #include "cluster/compute_thread.hpp"
-#include "cluster/evaluation_pace.hpp"
 #include "cluster/node_loop.hpp"
+#include "cluster/own_evaluation.hpp"
 #include "cluster/server_lookouts.hpp"
 #include "cluster/stretched_step.hpp"
 #include "proto/buffer_pool.hpp"
@@ -44,7 +44,8 @@ class WorkerHost : public IdleHost {
         updates_(0),
         payloads_(0),
         stretched_(options.step_time),
-        evaluations_(options.held_out ? std::optional(options.held_out->interval) : std::nullopt),
+        evaluations_(options.held_out ? std::optional(options.held_out->interval) : std::nullopt,
+                     options.held_out && options.held_out->averages),
         compute_([this] { transport_.wake(); }) {}
 
   // The compute thread ends the step under way and begins no other.
@@ -100,6 +101,7 @@ class WorkerHost : public IdleHost {
           break;
         case WorkerCore::Action::Restart:
           trainer_.drop_update();
+          evaluations_.on_set_back();
           [[fallthrough]];
         case WorkerCore::Action::Load: {
           // Whoever joined again since has to load what it has pulled.
@@ -117,7 +119,7 @@ class WorkerHost : public IdleHost {
           }
           const Instant now = steady_now();
           trace_.on_load(began, now, core_);
-          const bool evaluates = evaluations_.on_load(now);
+          const bool evaluates = evaluations_.on_load(now, core_.parameters());
           if (evaluates) options_.held_out->device->load(core_.parameters());
           core_.on_loaded(now);
           // The memory goes round: U, then the update in flight, then the reply to it, then U.
@@ -228,19 +230,24 @@ class WorkerHost : public IdleHost {
 
   // Requires: the core is held.
   void end_evaluation() {
-    const HeldOut& own = *options_.held_out;
+    HeldOut& own = *options_.held_out;
     const std::size_t samples =
         own.samples_max == 0 ? own.data.size() : std::min(own.samples_max, own.data.size());
-    core_.on_evaluated(steady_now(), evaluations_.loaded_at(),
-                       {.age = {},
-                        .loss = evaluated_->loss,
-                        .accuracy = evaluated_->accuracy,
-                        .version = 0,
-                        .samples = samples,
-                        .squared_error = evaluated_->squared_error,
-                        .target_mean = evaluated_->target_mean,
-                        .target_square = evaluated_->target_square});
+    const auto told = evaluations_.on_measured({.age = {},
+                                                .loss = evaluated_->loss,
+                                                .accuracy = evaluated_->accuracy,
+                                                .version = 0,
+                                                .samples = samples,
+                                                .squared_error = evaluated_->squared_error,
+                                                .target_mean = evaluated_->target_mean,
+                                                .target_square = evaluated_->target_square});
     evaluated_.reset();
+    if (told) {
+      core_.on_evaluated(steady_now(), evaluations_.loaded_at(), *told);
+    } else {
+      own.device->load(evaluations_.average());
+      begin_evaluation();
+    }
   }
 
   // Requires: the core is held.
@@ -354,7 +361,7 @@ class WorkerHost : public IdleHost {
   StretchedStep stretched_;
   std::optional<train::BatchResult> result_;          // nothing: the step was given up
   std::optional<train::EvaluationResult> evaluated_;  // there while an evaluation is computed
-  EvaluationPace evaluations_;
+  OwnEvaluation evaluations_;
   bool arriving_ = false;       // the loop's: parameters of the step under way
   Duration waited_;             // in the step under way, for parameters
   worker::ForwardClock clock_;  // of the device that it stands for

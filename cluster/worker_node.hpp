@@ -26,6 +26,7 @@ struct HeldOut {
   std::unique_ptr<train::Device> device;
   Duration interval;            // from one measurement to the next, with the next reply
   std::size_t samples_max = 0;  // 0: all
+  bool averages = false;        // the average of what was loaded is measured, too
 };
 
 struct WorkerNodeOptions {

@@ -363,6 +363,7 @@ Result<void> LoopWorker::begin(cluster::ClusterPlan plan) {
                                        .scales_rate = run_.scales_rate};
   if (plan_.own && run_.evaluates)
     options.evaluate_every = Duration::from_seconds(config.evaluation.interval_seconds);
+  options.averages = sync::averages(plan_.sync);
   options.on_located = [this](proto::NodeId other, const std::string& endpoint) {
     place_.link.locate(other, endpoint);
   };

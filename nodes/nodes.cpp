@@ -27,6 +27,7 @@
 #include "nodes/profile.hpp"
 #include "scheduler/worker_watch.hpp"
 #include "server/file_storage.hpp"
+#include "sync/factory.hpp"
 #include "train/data/summarise.hpp"
 #include "train/evaluate.hpp"
 #include "train/model/data_summary.hpp"
@@ -168,6 +169,7 @@ Result<std::unique_ptr<cluster::HeldOut>> held_out_of(Node& node) {
   RUBATO_ASSIGN(own->device, cluster::plan_device(node.config, node.plan, train::kEvaluationBatch));
   own->interval = Duration::from_seconds(node.config.evaluation.interval_seconds);
   own->samples_max = static_cast<std::size_t>(node.config.evaluation.samples);
+  own->averages = sync::averages(node.plan.sync);
   return own;
 }
 

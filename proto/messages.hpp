@@ -376,7 +376,7 @@ struct Evaluation {
   double target_mean = 0;
   double target_square = 0;
   ClassFigures classes = {};       // the evaluator's
-  std::optional<double> gap = {};  // the evaluator's: sync::EvaluationPoint::gap
+  std::optional<double> gap = {};  // sync::EvaluationPoint::gap
 };
 
 // anybody, of any cluster -> scheduler: how does the run stand? It changes nothing.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <string_view>
 
@@ -124,6 +125,7 @@ std::optional<LossMerge::Merged> LossMerge::evaluations() {
   double loss = 0, samples = 0;
   double accuracy = 0, with_accuracy = 0;  // loops of users may measure a loss alone
   double squared_error = 0, target_mean = 0, target_square = 0;
+  std::vector<double> gaps;
   for (const WorkerId id : workers) {
     const proto::Evaluation& own = told_[id.value].evaluation;
     const bool believed =
@@ -145,6 +147,7 @@ std::optional<LossMerge::Merged> LossMerge::evaluations() {
     target_mean += count * own.target_mean;
     target_square += count * own.target_square;
     samples += count;
+    if (own.gap) gaps.push_back(*own.gap);
   }
   if (samples == 0) return std::nullopt;
   // R^2 is no mean of the workers' own, whose targets vary otherwise.
@@ -155,7 +158,13 @@ std::optional<LossMerge::Merged> LossMerge::evaluations() {
   if (away != std::exchange(away_, away) && away > 0)
     lines_.push(fmt::format("{} of {} {} away: evaluations keep the last figures", away,
                             rubato::counted(workers.size(), "worker"), away == 1 ? "is" : "are"));
-  return Merged{loss / samples, figure};
+  Merged merged{loss / samples, figure};
+  if (!gaps.empty()) {
+    const auto middle = gaps.begin() + static_cast<std::ptrdiff_t>(gaps.size() / 2);
+    std::ranges::nth_element(gaps, middle);
+    merged.gap = *middle;
+  }
+  return merged;
 }
 
 std::optional<double> LossMerge::training_loss() {

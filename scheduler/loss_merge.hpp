@@ -41,7 +41,8 @@ class LossMerge {
   };
   struct Merged {
     double loss = 0;
-    double accuracy = 0;  // or R^2; NaN: nobody measures it
+    double accuracy = 0;             // or R^2; NaN: nobody measures it
+    std::optional<double> gap = {};  // the median of theirs, which no single one can move far
   };
 
   // Lifetime: `roster`, longer than this.

@@ -751,7 +751,7 @@ void Scheduler::evaluate_by_workers(Instant now) {
   if (options_.evaluations == SchedulerOptions::Evaluations::Workers) {
     const auto merged = losses_.evaluations();
     log_lines_of_losses();
-    if (merged) on_evaluation(now, now, merged->loss, merged->accuracy);
+    if (merged) on_evaluation(now, now, merged->loss, merged->accuracy, {}, merged->gap);
   } else {
     const auto loss = losses_.training_loss();
     log_lines_of_losses();

@@ -4,6 +4,7 @@
 // Threads: one owner each. Errors: none after construction (see sync/factory.hpp).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -121,6 +122,11 @@ struct EvaluationPoint {
   // above that of the average. `loss` is the lower one.
   std::optional<double> gap = {};
 };
+// Nothing: no number.
+inline std::optional<double> gap_between(double loss, double of_average) {
+  const double gap = loss / of_average - 1;
+  return of_average > 0 && std::isfinite(gap) ? std::optional(gap) : std::nullopt;
+}
 
 // One line of the run log: what a tuner saw, what it compared, what it chose.
 struct Decision {

@@ -161,7 +161,7 @@ std::optional<EvaluatorCore::Measured> EvaluatorCore::on_evaluated(Instant now, 
   Version version = gather_.version();
   std::optional<double> gap;
   if (const auto average = std::exchange(average_, std::nullopt)) {
-    if (average->loss > 0 && std::isfinite(loss / average->loss)) gap = loss / average->loss - 1;
+    gap = sync::gap_between(loss, average->loss);
     if (loss < average->loss) {
       version = latest_.version();
     } else {

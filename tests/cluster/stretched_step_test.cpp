@@ -1,9 +1,8 @@
-// Steps that take their time, and loads that are measured: by a clock of the test.
+// Steps that take their time: by a clock of the test.
 #include "cluster/stretched_step.hpp"
 
 #include <doctest/doctest.h>
 
-#include "cluster/evaluation_pace.hpp"
 
 namespace rubato::cluster {
 namespace {
@@ -42,16 +41,6 @@ TEST_CASE("stretched step: one that waits for parameters ends when it is told") 
 
 TEST_CASE("stretched step: without times none is stretched") {
   CHECK_FALSE(StretchedStep({}).stretches());
-}
-
-TEST_CASE("evaluation pace: the first load is measured, and then one each interval") {
-  EvaluationPace pace(Duration::from_seconds(10));
-  CHECK(pace.on_load(at(3)));
-  CHECK_FALSE(pace.on_load(at(12.9)));
-  CHECK(pace.loaded_at() == at(3));
-  CHECK(pace.on_load(at(13)));
-  CHECK(pace.loaded_at() == at(13));
-  CHECK_FALSE(EvaluationPace(std::nullopt).on_load(at(3)));
 }
 
 }  // namespace

@@ -385,6 +385,33 @@ TEST_CASE("worker client: the loop measures what it has loaded, without steps of
   CHECK(std::ranges::count(loop.actions, Action::Evaluate) >= 2);
 }
 
+TEST_CASE("worker client: where the sync model averages, the loop measures the average as well") {
+  LoopPeers peers;
+  Loop loop(peers, setup_of(2), options_of([](auto& o) {
+              o.evaluate_every = Duration{};
+              o.averages = true;
+            }));
+  std::vector<float> copy(kParameters);
+  const std::vector<TensorMemory> elsewhere{{copy.data(), Element::F32, kParameters}};
+  std::vector<float> average;
+  for (int load = 0; load < 4; ++load) {
+    loop.until(Action::Evaluate);
+    REQUIRE(loop.client->global(elsewhere));
+    const std::vector<float> loaded = copy;
+    if (load == 0) average = loaded;
+    for (std::size_t i = 0; i < average.size(); ++i) average[i] = (average[i] + loaded[i]) / 2;
+    loop.obey();
+    REQUIRE(loop.turn.action == Action::Evaluate);
+    REQUIRE(loop.client->global(elsewhere));
+    CHECK(copy == average);
+    CHECK((load == 0) == (copy == loaded));
+    loop.obey();
+    CHECK(loop.turn.action != Action::Evaluate);
+    CHECK(loop.weights() == loaded);
+  }
+  loop.client->leave("done");
+}
+
 TEST_CASE(
     "worker client: the initial values are asked for once, and then the loop trains on them") {
   LoopPeers peers;

@@ -104,6 +104,21 @@ TEST_CASE("loss merge: figures that are no number, or far above the usual, are l
   }
 }
 
+TEST_CASE("loss merge: the gap is the median of theirs, so that nobody alone moves it far") {
+  World world;
+  const auto with_gap = [](double gap) {
+    proto::Evaluation all = measured(100, 1.0);
+    all.gap = gap;
+    return all;
+  };
+  world.losses.on_evaluation(kZero, measured(100, 1.0));
+  CHECK_FALSE(world.losses.evaluations()->gap);
+  world.losses.on_evaluation(kZero, with_gap(0.03));
+  world.losses.on_evaluation(kOne, with_gap(0.05));
+  world.losses.on_evaluation(kTwo, with_gap(1e9));
+  CHECK(world.losses.evaluations()->gap == 0.05);
+}
+
 TEST_CASE("loss merge: where nobody is watched, a run that diverges is seen") {
   World world({.watch = false});
   world.losses.on_evaluation(kZero, measured(100, 1.0));
