@@ -631,6 +631,8 @@ Node VirtualCluster::place_of(proto::NodeId node) const {
 }
 
 void VirtualCluster::on_network() {
+  // Another event has taken its place. It must not plan one more: they would never get fewer.
+  if (network_event_ != now_) return;
   network_event_.reset();
   for (const auto& arrival : network_.advance(now_))
     schedule(arrival.at, Event::Kind::Arrive, arrival.to, arrival.tag);

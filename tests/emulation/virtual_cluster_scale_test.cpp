@@ -73,6 +73,23 @@ void check_same_timing(const cluster::ClusterConfig& config, const std::string& 
 
 }  // namespace
 
+TEST_CASE("timing only: a run on limited links has twice the events in twice the time") {
+  auto config = timing_of(unequal_cluster(), 20'000);
+  config.chunk_bytes = 4000;
+  const auto events = [&](double seconds) {
+    config.stop.max_seconds = seconds;
+    VirtualOptions options;
+    options.sync = "asp";
+    std::size_t calls = 0;  // one each so many events
+    options.progress = [&](const VirtualProgress&) { ++calls; };
+    REQUIRE(run_virtual(config, {}, options).has_value());
+    return static_cast<double>(calls);
+  };
+  const double short_run = events(8000);
+  REQUIRE(short_run >= 8);
+  CHECK(events(16'000) <= 2.3 * short_run);
+}
+
 TEST_CASE("timing only agrees with the run that trains, to the last byte and nanosecond") {
   for (const std::string sync : {"bsp", "asp", "ssp", "adsp", "local-sgd", "dylu", "dssp"}) {
     CAPTURE(sync);
