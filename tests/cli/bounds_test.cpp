@@ -3,9 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "base/rng.hpp"
+#include "cluster/cluster_changes.hpp"
+#include "emulation/virtual_cluster.hpp"
 
 namespace rubato::cli::whatif::bounds_tests {
 namespace {
@@ -95,6 +98,103 @@ max_seconds = 1
   REQUIRE(speeds.size() == 2);
   CHECK(speeds[0].commit_seconds == doctest::Approx(0.2 + 1 + 0.5 + 0.1 + 0.05));
   CHECK(linear_bound(400, speeds) == doctest::Approx(100));
+}
+
+// A cluster of which only the timing counts. Rennala takes S gradients an update.
+cluster::ClusterConfig timed(const std::string& workers, std::uint64_t batches) {
+  const auto config = cluster::parse_cluster(
+      workers + "[model]\nkind = \"timing\"\nparameters = 1000\n[sync.rennala]\ngradients = " +
+          std::to_string(batches) + "\n[stop]\nmax_seconds = 2000\n",
+      "c.toml", "");
+  REQUIRE_MESSAGE(config.has_value(), config.error().message);
+  return *config;
+}
+
+// Seconds from one update of Rennala to the next.
+double update_seconds(const cluster::ClusterConfig& config, std::uint64_t batches) {
+  emulation::VirtualOptions options;
+  options.sync = "rennala";
+  const auto record = emulation::run_virtual(config, {}, options);
+  REQUIRE(record.has_value());
+  return record->seconds * static_cast<double>(batches) /
+         static_cast<double>(record->commits - record->dropped_commits);
+}
+
+const std::string kEqual = R"(
+[[workers]]
+name = "w"
+count = 4
+step_seconds = 0.5
+jitter = 0.05
+latency_seconds = 0.02
+)";
+const std::string kUnequal = R"(
+[[workers]]
+name = "fast"
+count = 2
+step_seconds = 0.5
+jitter = 0.05
+latency_seconds = 0.02
+[[workers]]
+name = "middle"
+count = 2
+step_seconds = 1.2
+jitter = 0.05
+latency_seconds = 0.02
+[[workers]]
+name = "slow"
+count = 3
+step_seconds = 20
+jitter = 0.05
+latency_seconds = 0.02
+)";
+const std::string kFar = R"(
+[[workers]]
+name = "near"
+count = 3
+step_seconds = 0.4
+jitter = 0.05
+latency_seconds = 0.01
+[[workers]]
+name = "far"
+count = 3
+step_seconds = 0.4
+jitter = 0.05
+latency_seconds = 8
+)";
+
+// T_opt = min over S of K(S) t(S), and Rennala needs K(S) updates. So it beats T_opt only where an
+// update takes less than t(S). No S does.
+TEST_CASE("bounds: Rennala never gathers an update faster than the bound says, at any S") {
+  for (const std::string& workers : {kEqual, kUnequal, kFar}) {
+    double fastest = INFINITY;  // against the bound
+    Gather gather(worker_speeds(timed(workers, 1), 1000));
+    for (std::uint64_t batches = 1; batches <= 16; ++batches) {
+      CAPTURE(batches);
+      const double ratio = update_seconds(timed(workers, batches), batches) / gather.next();
+      CHECK(ratio >= 0.95);
+      fastest = std::min(fastest, ratio);
+    }
+    CHECK(fastest < 1.5);  // the bound is near
+  }
+}
+
+// Useless are those that make no whole step for an update of the best size.
+TEST_CASE("bounds: without the workers that are not worth their energy updates take as long") {
+  const std::string many = kEqual + kFar;
+  for (const std::string& workers : {kUnequal, kFar, many}) {
+    for (const double noise : {4.0, 12.0}) {
+      CAPTURE(noise);
+      auto config = timed(workers, 1);
+      const BestGather best = best_gather({100, noise}, worker_speeds(config, 1000));
+      REQUIRE_FALSE(best.useless.empty());
+      config = timed(workers, best.batches);
+      const double with = update_seconds(config, best.batches);
+      for (const std::string& worker : best.useless)
+        REQUIRE(cluster::remove_workers(config, worker).has_value());
+      CHECK(std::abs(update_seconds(config, best.batches) / with - 1) <= 0.05);
+    }
+  }
 }
 
 }  // namespace
