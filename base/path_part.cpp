@@ -12,8 +12,8 @@
 namespace rubato {
 namespace {
 
-constexpr std::array<std::string_view, 7> kPathWords{"computing", "uplink", "downlink", "latency",
-                                                     "applying",  "timers", "absence"};
+constexpr std::array<std::string_view, 8> kPathWords{
+    "computing", "uplink", "downlink", "latency", "applying", "timers", "absence", "communicating"};
 constexpr std::size_t kNodesNamed = 3;     // of one kind
 constexpr double kLeastShareNamed = 0.01;  // of a kind, or of a node
 
@@ -25,11 +25,13 @@ struct PathKind {
 
 std::string kind_text(const PathKind& kind) {
   const std::string share = percent_text(kind.share);
+  if (kind.parts.size() == 1 && kind.parts.front()->node.empty())
+    return fmt::format("{} {}", path_word(kind.what), share);
   if (kind.parts.size() == 1)
     return fmt::format("{} {}", path_name(kind.parts.front()->node, kind.what), share);
   std::vector<std::string> nodes;
   for (const PathPart* part : kind.parts)
-    if (nodes.size() < kNodesNamed && part->share >= kLeastShareNamed)
+    if (nodes.size() < kNodesNamed && part->share >= kLeastShareNamed && !part->node.empty())
       nodes.push_back(fmt::format("{} {}", part->node, percent_text(part->share)));
   const std::size_t others = kind.parts.size() - nodes.size();
   if (nodes.empty()) return fmt::format("{} {} ({} nodes)", path_word(kind.what), share, others);

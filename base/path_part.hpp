@@ -17,12 +17,13 @@ struct PathPart {
     Compute,
     Up,  // from the node, the bytes of a message
     Down,
-    Latency,  // of the node's link
-    Apply,    // a server reads a message and applies what is in it
-    Timer,    // nothing but the node's clock let it go on
-    Absent,   // the node had not joined, or it was frozen
+    Latency,      // of the node's link
+    Apply,        // a server reads a message and applies what is in it
+    Timer,        // nothing but the node's clock let it go on
+    Absent,       // the node had not joined, or it was frozen
+    Communicate,  // links and servers, where nobody told them apart
   };
-  std::string node;  // name
+  std::string node;  // name; empty: nobody knows which
   What what = What::Compute;
   double share = 0;  // of the path, in (0, 1]
   bool operator==(const PathPart&) const = default;

@@ -1,6 +1,7 @@
-// bench/profile_overhead.cpp - what profiling costs: steps and commits while it records, beside
+// bench/profile_overhead.cpp - what recording costs: steps and commits while it records, beside
 // those of the same run while it does not, block after block in turns, over loopback TCP and shared
-// memory; and one span alone. Two runs would differ by 5 %, by where their memory comes to lie.
+// memory. Two runs would differ by 5 %, by where their memory comes to lie. Two things record: a
+// profile, and the samples that every real run keeps for a replay. And one span alone.
 // The cluster is the real one but for processes: a scheduler, a server and a worker, each the loop,
 // core and transport of `rubato`, recording as `rubato up --profile` does, on threads.
 // Usage: bench_profile_overhead [--quick] [--smoke] [--json FILE]
@@ -8,7 +9,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,6 +27,7 @@
 #include "cluster/make_transport.hpp"
 #include "cluster/node_loop.hpp"
 #include "cluster/worker_node.hpp"
+#include "scheduler/run_samples.hpp"
 
 namespace {
 
@@ -95,10 +100,11 @@ void serve(const Prepared& p, const std::string& scheduler, TraceProcess process
 
 using Traces = std::array<std::unique_ptr<Trace>, 3>;
 
-// What steps take while the traces record and while they do not. Threads: the worker's.
+// What steps take while the run is recorded and while it is not. Threads: the worker's.
 class Blocks {
  public:
-  Blocks(Traces& traces, int block) : traces_(traces), block_(block) {}
+  // `record`: begins or stops recording.
+  Blocks(std::function<void(bool)> record, int block) : record_(std::move(record)), block_(block) {}
 
   void on_step() {
     const Instant now = steady_now();
@@ -114,7 +120,7 @@ class Blocks {
     }
     cpu_ = cpu;
     recorded_ = !recorded_;
-    for (auto& trace : traces_) trace->record(recorded_);
+    record_(recorded_);
   }
 
   // The means, in us a step: recorded, not recorded. What takes more than twice the median of all
@@ -136,7 +142,7 @@ class Blocks {
   }
 
  private:
-  Traces& traces_;
+  std::function<void(bool)> record_;
   int block_;
   bool recorded_ = true;
   int in_block_ = 0;
@@ -201,16 +207,51 @@ void work(const Prepared& p, const std::string& scheduler, TraceProcess process,
   expect(cluster::run_worker(*transport, *core, trainer, options, {}));
 }
 
-// One training run, with its traces in `directory`: server and worker on a core each.
-Blocks run(const Prepared& p, int block, Traces& traces, const std::string& directory) {
+// The samples of a run, written as nodes/samples_file.hpp writes them.
+class Samples {
+ public:
+  explicit Samples(const std::string& path) : file_(std::fopen(path.c_str(), "w")) {
+    RUBATO_CHECK(file_, "the file is open");
+  }
+  ~Samples() { std::fclose(file_); }
+  Samples(const Samples&) = delete;
+  Samples& operator=(const Samples&) = delete;
+
+  void poll(double seconds, const scheduler::Scheduler& scheduler) {
+    const auto samples = sampler_.poll(seconds, scheduler);
+    if (samples.empty()) return;
+    std::string text;
+    for (const auto& sample : samples) text += scheduler::sample_line(sample);
+    std::fputs(text.c_str(), file_);
+    std::fflush(file_);
+  }
+
+ private:
+  scheduler::RunSampler sampler_;
+  std::FILE* file_;
+};
+
+enum class Recorded { Profile, Samples };
+
+// One training run, with what is recorded in `directory`: server and worker on a core each.
+Blocks run(const Prepared& p, int block, Recorded recorded, Traces& traces,
+           const std::string& directory) {
   std::array<TraceProcess, 3> processes;
   constexpr const char* kNames[] = {"scheduler", "server", "worker"};
-  for (std::size_t i = 0; i < traces.size(); ++i) {
+  for (std::size_t i = 0; i < traces.size() && recorded == Recorded::Profile; ++i) {
     const auto clock = i == 0 ? TraceClock::Own : TraceClock::Scheduler;
     traces[i] = expect(Trace::open(fmt::format("{}/{}.json", directory, kNames[i]), clock));
     processes[i] = traces[i]->process(kNames[i]);
   }
-  Blocks blocks(traces, block);
+  std::atomic<bool> sampled = recorded == Recorded::Samples;
+  Samples samples(directory + "/measured.csv");
+  Blocks blocks(
+      [&, recorded](bool on) {
+        if (recorded == Recorded::Samples) sampled = on;
+        for (auto& trace : traces)
+          if (trace) trace->record(on);
+      },
+      block);
   const Cores cores = bench::cores_of(bench::Ends::Apart);
   const auto scheduler = cluster::make_scheduler(p.config, p.plan, os_random(), false);
   const auto transport = p.transport(processes[0].lane("scheduler"));
@@ -229,25 +270,31 @@ Blocks run(const Prepared& p, int block, Traces& traces, const std::string& dire
         work(p, endpoint, processes[2], blocks);
       });
     RUBATO_CHECK(turns.turn(), "it schedules");
+    if (const auto started = scheduler->started(); started && sampled)
+      samples.poll((steady_now() - *started).seconds(), *scheduler);
   }
   turns.flush();
   worker.join();
   return blocks;
 }
 
-void measure(const Case& c, int part, const std::string& directory, std::vector<Row>& rows) {
+void measure(const Case& c, int part, Recorded recorded, const std::string& directory,
+             std::vector<Row>& rows) {
   const int block = part > 100 ? 4 : c.block;
   const Prepared p = prepare(c, std::max(c.steps / part, 8 * block));
   Traces traces;
-  const Blocks blocks = run(p, block, traces, directory);
+  const Blocks blocks = run(p, block, recorded, traces, directory);
   std::uint64_t dropped = 0;
-  for (auto& trace : traces) dropped += expect(trace->finish()).dropped;
+  for (auto& trace : traces)
+    if (trace) dropped += expect(trace->finish()).dropped;
   if (dropped > 0) fmt::print("{}: {} events dropped\n", c.name, dropped);
-  const auto add = [&](const std::string& name, const std::array<double, 2>& us, const char* bar) {
-    rows.push_back({name, us[0], "us a step", "not recorded", us[1], bar});
+  const std::string name =
+      fmt::format("{}: {}", recorded == Recorded::Profile ? "profiling" : "samples", c.name);
+  const auto add = [&](const std::string& row, const std::array<double, 2>& us, const char* bar) {
+    rows.push_back({row, us[0], "us a step", "not recorded", us[1], bar});
   };
-  add(c.name, blocks.wall(), "<= 1.01");
-  add(std::string(c.name) + ", processor", blocks.processor(), "");
+  add(name, blocks.wall(), "<= 1.01");
+  add(name + ", processor", blocks.processor(), "");
 }
 
 // One span: while the code that it measures runs, and all it costs until it is in the file.
@@ -273,9 +320,9 @@ std::vector<Row> measure_span(bool smoke, const std::string& directory) {
   const auto totals = expect(trace->finish());
   RUBATO_CHECK(totals.dropped == 0, "the ring holds a round");
   const double written = (cpu_seconds() - cpu_before) * 1e9 / static_cast<double>(totals.written);
-  return {{"one span, profiling on", median(on), "ns", "", 0, "<= 200"},
-          {"one span until it is in the file, processor", written, "ns", "", 0, ""},
-          {"one span, profiling off", median(off), "ns", "", 0, "<= 2"}};
+  return {{"profiling: one span, profiling on", median(on), "ns", "", 0, "<= 200"},
+          {"profiling: one span until it is in the file, processor", written, "ns", "", 0, ""},
+          {"profiling: one span, profiling off", median(off), "ns", "", 0, "<= 2"}};
 }
 
 }  // namespace
@@ -292,10 +339,11 @@ int main(int argc, char** argv) {
       std::filesystem::temp_directory_path() / fmt::format("rubato-profile-{:x}", os_random());
   std::filesystem::create_directory(directory);
   std::vector<Row> rows = measure_span(options.smoke, directory.string());
+  const int part = options.smoke ? 1000 : options.quick ? 4 : 1;
+  for (const Case& c : kCases) measure(c, part, Recorded::Profile, directory.string(), rows);
   for (const Case& c : kCases)
-    measure(c, options.smoke ? 1000 : options.quick ? 4 : 1, directory.string(), rows);
+    if (!c.shared_memory) measure(c, part, Recorded::Samples, directory.string(), rows);
   std::filesystem::remove_all(directory);
-  for (Row& row : rows) row.name = "profiling: " + row.name;
   const auto reported = bench::report(options, rows);
   if (reported) return 0;
   fmt::print(stderr, "profile_overhead: {}\n", reported.error().message);

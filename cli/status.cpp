@@ -111,6 +111,8 @@ class Asker {
 std::string table_of(const Json& all) {
   const std::size_t width = text_columns(stdout);
   std::string text = wrapped(report::run_line(all), width) + "\n";
+  if (const std::string path = report::text_of(all, "path"); !path.empty())
+    text += wrapped(fmt::format("Where the time goes: {}", path), width) + "\n";
   const Json none = Json::array();
   const Json& servers = all.contains("servers") ? all.at("servers") : none;
   const Json& workers = all.contains("workers") ? all.at("workers") : none;

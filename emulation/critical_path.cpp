@@ -24,6 +24,7 @@ Span span_of(PathPart::What what) {
     case PathPart::What::Up:
     case PathPart::What::Down:
     case PathPart::What::Latency:
+    case PathPart::What::Communicate:
       return Span::Communicate;
   }
   return Span::Control;

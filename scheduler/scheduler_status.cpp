@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/json.hpp"
+#include "scheduler/likely_path.hpp"
 #include "scheduler/scheduler.hpp"
 #include "scheduler/time_left.hpp"
 
@@ -91,7 +92,19 @@ std::string Scheduler::status(Instant now) const {
   }
   Json& workers = all["workers"] = Json::array();
   std::vector<WorkerId> members;
-  for (const auto& [name, id] : roster_.members()) members.push_back(id);
+  std::vector<WorkerTimes> times;
+  for (const auto& [name, id] : roster_.members()) {
+    members.push_back(id);
+    const proto::Progress& p = book_.progress(id);
+    times.push_back({.name = short_text(name),
+                     .steps = p.steps,
+                     .compute = p.compute.seconds(),
+                     .wait = p.wait.seconds(),
+                     .communicate = p.communicate.seconds(),
+                     .dropped = 2 * p.dropped_commits > p.commits});
+  }
+  const std::vector<PathPart> path = likely_path(times);
+  all["path"] = path.empty() ? "" : path_text(path);
   std::ranges::sort(members);
   for (const WorkerId id : roster_.ordered(std::move(members))) {
     if (workers.size() == kWorkersTold) break;

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "scheduler/likely_path.hpp"
 #include "sync/adsp.hpp"
+#include "tests/each_model.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 
 using namespace rubato;
@@ -194,3 +196,46 @@ TEST_CASE("critical path: of a run that is too long, the last part counts") {
   CHECK(parts[0].share == doctest::Approx(1));
   CHECK(path.shares({{0, 1}}, {}, name).empty());
 }
+
+namespace {
+
+// What a scheduler says of a real run, from the times of the workers, beside the path itself.
+void likely_path_is_near(const std::string& model) {
+  auto config = small_cluster({0.1, 0.25, 0.25, 0.7});
+  for (auto& worker : config.workers) {
+    worker.link.latency_seconds = 0.03;
+    worker.device.jitter = 0.1;
+  }
+  config.workers[1].link.latency_seconds = 0.1;
+  config.stop.max_seconds = 120;
+  VirtualOptions options;
+  options.sync = model;
+  options.path = true;
+  const auto record = run_virtual(config, small_blobs(), options);
+  REQUIRE_MESSAGE(record.has_value(), record.error().message);
+  std::vector<scheduler::WorkerTimes> times;
+  for (const WorkerRecord& w : record->workers)
+    times.push_back({.name = w.id,
+                     .steps = w.steps,
+                     .compute = w.compute_seconds,
+                     .wait = w.wait_seconds,
+                     .communicate = w.communicate_seconds,
+                     .dropped = 2 * w.dropped_commits > w.commits});
+  RunRecord likely;
+  likely.path = scheduler::likely_path(times);
+  double known = 0, found = 0;  // computing, of all nodes
+  for (const PathPart& part : record->path) known += part.what == What::Compute ? part.share : 0;
+  for (const PathPart& part : likely.path) found += part.what == What::Compute ? part.share : 0;
+  CHECK(std::abs(found - known) < 0.05);
+  if (share_of(likely, "", What::Compute) > 0) return;  // which node is not known
+  for (const WorkerRecord& worker : record->workers) {
+    CAPTURE(worker.id);
+    CHECK(std::abs(share_of(likely, worker.id, What::Compute) -
+                   share_of(*record, worker.id, What::Compute)) < 0.05);
+  }
+}
+
+}  // namespace
+
+const tests::EachModel kEachLikelyPath("the likely path is near the critical one", __FILE__,
+                                       __LINE__, likely_path_is_near);

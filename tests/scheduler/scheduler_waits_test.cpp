@@ -175,6 +175,7 @@ TEST_CASE("status: anybody is answered, and nothing changes") {
   REQUIRE(status["workers"].size() == 2);
   CHECK(status["workers"][0]["name"] == "edge-0");
   CHECK(status["workers"][0]["waiting_share"] == 0.25);
+  CHECK(status["path"] == "computing 100.0 %");
   CHECK(status["workers"][0]["loss"] == 0.5);
   CHECK(status["workers"][0]["steps_per_second"].get<double>() > 0);
   CHECK(world.scheduler.poll_wakeup() == wakeup);
