@@ -52,6 +52,8 @@ void print_replayed(const whatif::Replayed& all) {
              whatif::replayed_table(all, width));
   if (all.time) fmt::print("{}\n", whatif::time_text(all));
   fmt::print("{}\n", wrapped(whatif::worst_text(all), width));
+  if (const std::string text = whatif::decision_text(all); !text.empty())
+    fmt::print("{}\n", wrapped(text, width));
   if (!all.path.empty()) fmt::print("{}\n", wrapped(whatif::path_line(all), width));
 }
 

@@ -119,6 +119,13 @@ Replayed replayed(const RunRecord& measured, const std::vector<RunRecord>& same,
   for (const RunRecord& run : same)
     if (!run.path.empty()) paths.push_back(&run.path);
   all.path = mean_path(paths);
+  const auto& decisions = same.front().decisions;
+  const auto [decided, otherwise] = std::ranges::mismatch(
+      measured.decisions, decisions, {}, &DecisionRecord::value, &DecisionRecord::value);
+  if (decided != measured.decisions.end() && otherwise != decisions.end()) {
+    all.decided = *decided;
+    all.decided_otherwise = *otherwise;
+  }
   if (!measured.time_to_target_seconds || to_target.empty()) return all;
   std::vector<double> times;
   for (const RunRecord& run : to_target)
@@ -186,6 +193,13 @@ std::string worst_text(const Replayed& all) {
 
 std::string path_line(const Replayed& all) {
   return fmt::format("Where the time goes: {}.", path_text(all.path));
+}
+
+std::string decision_text(const Replayed& all) {
+  if (!all.decided) return {};
+  return fmt::format("First other decision: {} {:g} ({}), replayed {:g} ({}).",
+                     all.decided->quantity, all.decided->value, all.decided->reason,
+                     all.decided_otherwise->value, all.decided_otherwise->reason);
 }
 
 report::Json replayed_json(const Replayed& all) {

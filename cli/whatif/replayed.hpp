@@ -43,6 +43,9 @@ struct Replayed {
   ReplayedWorker all;          // together
   std::optional<Figure> time;  // to the target; empty: not reached, or there is none
   std::vector<PathPart> path;  // what progress waited for, the mean of the replays
+  // The first decision of the tuner that the first replay took otherwise, and that one. Both empty:
+  // there is none.
+  std::optional<DecisionRecord> decided, decided_otherwise;
 };
 
 // `same`: runs as long as the measured one, with one seed each; their means count. `to_target`:
@@ -61,6 +64,9 @@ std::string time_text(const Replayed& all);
 std::string path_line(const Replayed& all);
 // "Explained worst: commits of pi-0, measured 812, replayed 840, 3.4 % off."
 std::string worst_text(const Replayed& all);
+// "First other decision: commit rate 4 (a commit costs 0.039 s: search from R=4), replayed 5
+// (...)."; empty where there is none.
+std::string decision_text(const Replayed& all);
 report::Json replayed_json(const Replayed& all);
 
 }  // namespace rubato::cli::whatif

@@ -265,5 +265,17 @@ TEST_CASE("replay: each figure beside the measured one, and the one that is off 
     CHECK(replayed_table(waits).find(cell) != std::string::npos);
 }
 
+TEST_CASE("replay: the first decision that the tuner took otherwise") {
+  RunRecord real = record_of({life("pi")});
+  real.decisions = {{0, "commit rate", 4, "probe"}, {1, "commit rate", 4, "0.039 s"}};
+  RunRecord same = real;
+  CHECK(decision_text(replayed(real, {same}, {})).empty());
+  same.decisions[1] = {1, "commit rate", 5, "0.036 s"};
+  CHECK(decision_text(replayed(real, {same}, {})) ==
+        "First other decision: commit rate 4 (0.039 s), replayed 5 (0.036 s).");
+  same.decisions.pop_back();  // it came too late
+  CHECK(decision_text(replayed(real, {same}, {})).empty());
+}
+
 }  // namespace
 }  // namespace rubato::cli::whatif::fit_tests
