@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -89,12 +90,13 @@ Prepared prepare(const Case& c, int steps) {
 
 void serve(const Prepared& p, const std::string& scheduler, TraceProcess process) {
   const auto transport = p.transport(process.lane("shard 0"));
-  proto::LoopTrace trace(process, "shard 0", TraceClock::Scheduler);
+  std::optional<proto::LoopTrace> trace;
+  if (process) trace.emplace(process, "shard 0", TraceClock::Scheduler);
   const std::string endpoint = expect(transport->listen(kAnyPort));
   const auto core = cluster::make_server(p.config, p.plan, os_random(), "s", endpoint,
                                          expect(transport->connect(scheduler)));
   core->on_start(steady_now());
-  cluster::NodeLoop loop(*transport, *core, &trace);
+  cluster::NodeLoop loop(*transport, *core, trace ? &*trace : nullptr);
   RUBATO_CHECK(loop.run({}), "it serves");
 }
 
@@ -255,13 +257,14 @@ Blocks run(const Prepared& p, int block, Recorded recorded, Traces& traces,
   const Cores cores = bench::cores_of(bench::Ends::Apart);
   const auto scheduler = cluster::make_scheduler(p.config, p.plan, os_random(), false);
   const auto transport = p.transport(processes[0].lane("scheduler"));
-  proto::LoopTrace loop(processes[0], "scheduler", TraceClock::Own);
+  std::optional<proto::LoopTrace> loop;
+  if (processes[0]) loop.emplace(processes[0], "scheduler", TraceClock::Own);
   const std::string endpoint = expect(transport->listen(kAnyPort));
   const std::jthread server([&] {
     cores.place(0);
     serve(p, endpoint, processes[1]);
   });
-  cluster::NodeLoop turns(*transport, *scheduler, &loop);
+  cluster::NodeLoop turns(*transport, *scheduler, loop ? &*loop : nullptr);
   std::jthread worker;  // once its first Hello will be answered, not a second later
   while (!scheduler->over()) {
     if (scheduler->serving() && !worker.joinable())
