@@ -17,14 +17,13 @@ import pytest
 
 import rubato
 
-numpy = pytest.importorskip("numpy")
+pytest.importorskip("numpy")
+from loops import BATCH, CLASSES, FEATURES, HIDDEN, SAMPLES, arrays, train  # noqa: E402, F401
 
 TREE = Path(__file__).resolve().parents[2]
 COMMAND = os.environ.get("RUBATO_COMMAND", str(TREE / "build/dev/cli/rubato"))
 DEADLINE = 30  # seconds, of any wait
 
-FEATURES, HIDDEN, CLASSES = 10, 16, 4
-SAMPLES, BATCH = 400, 16
 DATA = (
     f'[dataset]\nkind = "blobs"\nspread = 0.5\nsamples = {SAMPLES}\n'
     f"features = {FEATURES}\nclasses = {CLASSES}"
@@ -32,6 +31,8 @@ DATA = (
 
 
 def pytest_configure() -> None:
+    # A shell that starts tests in the background has it ignored, and so would the loops.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for variable in [each for each in os.environ if each.startswith("RUBATO_")]:
         if variable not in ("RUBATO_COMMAND", "RUBATO_LIBRARY"):
             del os.environ[variable]
@@ -68,20 +69,6 @@ def command(place: Path, *words: str) -> str:
     text = done.stdout + done.stderr
     assert done.returncode == 0, text
     return text
-
-
-def arrays(seed: int = 0) -> Dict[str, Any]:
-    """The mlp of the clusters here."""
-    random = numpy.random.default_rng(seed)
-    shapes = {
-        "w1": (HIDDEN, FEATURES),
-        "b1": (HIDDEN,),
-        "w2": (CLASSES, HIDDEN),
-        "b2": (CLASSES,),
-    }
-    return {
-        name: random.normal(0, 0.3, shape).astype(numpy.float32) for name, shape in shapes.items()
-    }
 
 
 class Cluster:
@@ -209,7 +196,7 @@ PRELUDE = """
 import logging, os, signal, sys, threading, time
 logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
 import numpy, rubato
-from conftest import arrays, train, FEATURES, HIDDEN, CLASSES, SAMPLES, BATCH
+from loops import arrays, train, FEATURES, HIDDEN, CLASSES, SAMPLES, BATCH
 def join(model=None, *rest, **options):
     return rubato.Worker("", arrays() if model is None else model, *rest, **options)
 """
@@ -246,19 +233,6 @@ class Script:
 
     def ends(self) -> int:
         return self.process.wait(DEADLINE)
-
-
-def train(
-    worker: rubato.Worker, model: Dict[str, Any], steps: Optional[int] = None, loss: float = 1.0
-) -> int:
-    """Steps that move every parameter by 0.001, until the run is over or so many are made."""
-    made = 0
-    while not worker.over and (steps is None or made < steps):
-        for array in model.values():
-            array += 0.001
-        made += 1
-        worker.step(loss, BATCH)
-    return made
 
 
 def in_threads(*functions: Callable[[], Any]) -> List[Any]:

@@ -3,11 +3,8 @@
 import importlib.util
 import json
 import math
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -32,13 +29,19 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def shorten(path, seconds):
+def shorten(path, seconds, **more):
     """Ends the run after so many seconds of virtual time, and measures it three times."""
     text = re.sub(r"(?m)^target_.*\n", "", path.read_text())
-    for key, value in ("max_seconds", seconds), ("interval_seconds", seconds / 3.6):
+    for key, value in {"max_seconds": seconds, "interval_seconds": seconds / 3.6, **more}.items():
         text, found = re.subn(rf"(?m)^{key} = .*", f"{key} = {value}", text)
         assert found, key
     path.write_text(text)
+
+
+def change(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
 
 
 def module(path):
@@ -72,22 +75,10 @@ def measures_as_told(model, measure, run):
     assert accuracy == pytest.approx(told(run.model, "accuracy"), abs=1e-6)
 
 
-def python(*words, **environment):
-    done = subprocess.run(
-        [sys.executable, *words],
-        env={**os.environ, "PYTHONPATH": str(Path(rubato.__file__).parents[1]), **environment},
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_mlp(place):
     if not Path("/usr/share/datasets/fashion-mnist").exists():
         pytest.skip("dataset-fashion-mnist is not installed")
-    shorten(place / "mlp.toml", 90)
+    shorten(place / "mlp.toml", 40)
     run = rubato.compare("mlp.toml", sync="adsp", save=True, out="out").best
     assert learned(run) and run.accuracy > 0.3 and len(run.workers) == 3
     mlp = module(place / "mlp.py")
@@ -102,7 +93,9 @@ def test_dialects(place):
     parameters = sum(each.numel() for each in dialects.GPT().parameters())
     assert 0.75e6 < parameters < 0.85e6
 
-    shorten(place / "dialects.toml", 1.5)
+    shorten(place / "dialects.toml", 1.5, batch=2)
+    change(place / "dialects.py", "count=2000", "count=50")
+    change(place / "dialects.py", "count=16", "count=4")
     directory = rubato.study("dialects-study.toml", out="out")
     report = (Path(directory) / "report.html").read_text()
     rows = (Path(directory) / "runs.csv").read_text().splitlines()
@@ -112,31 +105,31 @@ def test_dialects(place):
 
 
 def test_lora(place):
-    python("-c", "import lora; lora.make_base(steps=10)")
-    shorten(place / "lora.toml", 6)
+    shorten(place / "lora.toml", 6, batch=2)
+    change(place / "lora.py", "count=2000", "count=50")
+    change(place / "lora.py", "count=16", "count=4")
+    lora = module(place / "lora.py")
+    lora.make_base(steps=10)
     run = rubato.compare("lora.toml", sync="bsp", save=True, out="out").best
     assert learned(run)
     adapters = 28672 * 4
     assert adapters < run.bytes_up / run.commits < 1.02 * adapters
 
-    lora = module(place / "lora.py")
     model = lora.GPT()
     base = rubato.load("base.safetensors", model)
     found = rubato.load(run.model, lora.adapted(model))
     assert sum(each.numel() for each in found.values()) == 28672
     assert torch.equal(model.letters.weight, base["letters.weight"])
-    held_out = torch.cat([lora.sentences(2, each, 16) for each in range(lora.DIALECTS)])
+    held_out = torch.cat([lora.sentences(2, each, 4) for each in range(lora.DIALECTS)])
     measures_as_told(model, lambda model: lora.measured(model, held_out), run)
 
 
 def test_keywords(place):
     if shutil.which("espeak-ng") is None:
         pytest.skip("espeak-ng is not installed")
-    shorten(place / "keywords.toml", 6)
-    # Each word is said twice, not six times: espeak-ng is started for each.
-    text, found = re.subn(r"\(130, 160, 190\)", "(160,)", (place / "keywords.py").read_text())
-    assert found == 1
-    (place / "keywords.py").write_text(text)
+    shorten(place / "keywords.toml", 4)
+    # Each word is said once, not six times: espeak-ng is started for each.
+    change(place / "keywords.py", "(130, 160, 190), (35, 60)", "(160,), (45,)")
     run = rubato.compare("keywords.toml", sync="bsp", save=True, out="out").best
     assert learned(run) and len(run.workers) == 6
 

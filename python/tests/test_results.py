@@ -62,7 +62,7 @@ def test_runs(compared):
         )
     assert result.best.time_to_target == min(run.time_to_target for run in result.runs)
     loaded = rubato.load(result.best.model)
-    assert sum(values.size for values in loaded.values()) > 0
+    assert sum(len(values) for values in loaded.values()) > 0
 
 
 def test_tables_and_pictures(compared):
@@ -176,6 +176,20 @@ def test_files_of_tensorboard(compared, tmp_path):
         assert [each.wall_time - first.wall_time for each in losses] == (
             pytest.approx(run.curve["seconds"], abs=1e-5)
         )
+
+
+def test_a_real_run(tmp_path):
+    text = FILE.replace("step_seconds = 0.1", "step_seconds = 0.002")
+    text = text.replace("interval_seconds = 1", "interval_seconds = 0.05")
+    (tmp_path / "edge.toml").write_text(text.format(data=DATA))
+    heard = []
+    result = rubato.up(
+        tmp_path / "edge.toml", sync="asp", seed=3, out=tmp_path / "out", progress=heard.append
+    )
+    (run,) = result.runs
+    assert not result.virtual and (run.sync, run.seed) == ("asp", 3)
+    assert run.time_to_target is not None and run.model is not None and os.path.exists(run.model)
+    assert [at.loss for at in heard] == pytest.approx(run.curve["loss"])
 
 
 def test_errors_are_the_lines_of_the_command(tmp_path):
