@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -163,7 +164,7 @@ Result<std::vector<rubato::nodes::LoopTensor>> tensors_of(const rubato_tensor* t
   std::vector<rubato::nodes::LoopTensor> all;
   for (std::size_t i = 0; i < count; ++i) {
     const rubato_tensor& given = tensors[i];
-    const auto refused = [&](const char* why) {
+    const auto refused = [&](const std::string& why) {
       return rubato::fail(ErrorCode::BadInput,
                           fmt::format("tensor {}{}{}{}: {}", i + 1, given.name ? " \"" : "",
                                       given.name ? given.name : "", given.name ? "\"" : "", why));
@@ -171,13 +172,16 @@ Result<std::vector<rubato::nodes::LoopTensor>> tensors_of(const rubato_tensor* t
     if (!given.name) return refused("it has no name");
     if (given.dtype > RUBATO_I64) return refused("its type is not one of enum rubato_dtype");
     if (given.kind > RUBATO_STILL) return refused("its kind is not one of enum rubato_kind");
+    if (given.rank > rubato::cluster::kTensorRankMax)
+      return refused(fmt::format("it has {} dimensions, and {} at most are allowed", given.rank,
+                                 rubato::cluster::kTensorRankMax));
     if (given.rank > 0 && !given.shape) return refused("it has no shape");
     auto& tensor = all.emplace_back();
     tensor.name = given.name;
     tensor.shape.assign(given.shape, given.shape + given.rank);
     tensor.kind = static_cast<TensorKind>(given.kind);
     const std::uint64_t elements = rubato::cluster::element_count(tensor.shape);
-    if (elements == UINT64_MAX) return refused("it is too large");
+    if (elements > PTRDIFF_MAX / sizeof(double)) return refused("it is too large");
     tensor.integers = given.dtype == RUBATO_I64;
     tensor.memory = {given.data, tensor.integers ? Element::F32 : static_cast<Element>(given.dtype),
                      elements};

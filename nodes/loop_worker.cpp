@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -13,6 +14,7 @@
 
 #include "base/checksum.hpp"
 #include "base/rng.hpp"
+#include "base/utf8.hpp"
 #include "base/words.hpp"
 #include "cluster/make_transport.hpp"
 #include "nodes/joining.hpp"
@@ -105,12 +107,10 @@ Result<void> check_tensors(const std::vector<LoopTensor>& tensors) {
     };
     if (tensor.name.empty() || tensor.name.size() > cluster::kTensorNameMax)
       return refused(fmt::format("a name has 1 to {} bytes", cluster::kTensorNameMax));
+    if (!is_utf8(tensor.name)) return refused("a name is UTF-8");
     if (!names.insert(tensor.name).second) return refused("two tensors have this name");
     if (tensor.integers && tensor.kind != TensorKind::Still)
       return refused("whole numbers cannot travel: make it still");
-    if (tensor.shape.size() > cluster::kTensorRankMax)
-      return refused(fmt::format("it has {} dimensions, and {} at most are allowed",
-                                 tensor.shape.size(), cluster::kTensorRankMax));
     if (cluster::element_count(tensor.shape) != tensor.memory.count)
       return refused(fmt::format("its shape {} has no {} elements", shape_text(tensor.shape),
                                  tensor.memory.count));
@@ -432,6 +432,9 @@ Result<void> LoopWorker::check_accuracy(double accuracy) const {
 
 Result<std::size_t> LoopWorker::share(std::span<const std::int32_t> labels, std::size_t samples,
                                       int classes) {
+  if (samples > UINT32_MAX)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{} samples are too many: {} at most", samples, UINT32_MAX));
   std::vector<std::uint32_t> own(samples);
   std::iota(own.begin(), own.end(), 0u);
   const bool dealt = !place_.config.own_data() && identity_.worker < identity_.workers;

@@ -1,11 +1,12 @@
 /* calls.c - what rubato.h says to calls that no program should make: null, too little memory, tensors
  * that are none, another thread, a forked child. No cluster is there, so the worker waits for ever.
- * Usage: calls CLUSTER.toml     Exit code: 0; 1, and a line for each call that was answered wrongly. */
+ * Usage: calls CLUSTER.toml OWN.toml     Exit code: 0; 1, and a line for each call that was answered wrongly. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <threads.h>
 #include <unistd.h>
@@ -121,6 +122,8 @@ static void openings(const char* file) {
   REFUSED(tensors, 4, "a name has 1 to 200 bytes");
   WITH(tensors[1].name = longest;)
   REFUSED(tensors, 4, "a name has 1 to 200 bytes");
+  WITH(tensors[1].name = "\xff";)
+  REFUSED(tensors, 4, "a name is UTF-8");
   WITH(tensors[1].name = "a";)
   REFUSED(tensors, 4, "two tensors have this name");
   WITH(tensors[2].dtype = 5;)
@@ -135,6 +138,8 @@ static void openings(const char* file) {
   REFUSED(tensors, 4, "it is too large");
   WITH(tensors[2].shape = many; tensors[2].rank = 9;)
   REFUSED(tensors, 4, "it has 9 dimensions, and 8 at most");
+  WITH(tensors[2].rank = UINT32_MAX;) /* the shape is shorter */
+  REFUSED(tensors, 4, "it has 4294967295 dimensions, and 8 at most");
   WITH(tensors[2].data = NULL;)
   REFUSED(tensors, 4, "it has no address");
   WITH(tensors[2].dtype = RUBATO_I64;)
@@ -173,6 +178,54 @@ static void openings(const char* file) {
   WITH(tensors[4] = kTensors[1]; tensors[4].name = "e";)
   CHECK(rubato_open(&options, tensors, 5, &worker) == RUBATO_OK);
   CHECK(rubato_close(worker, NULL) == RUBATO_OK);
+}
+
+static uint32_t draw(uint32_t below) {
+  static uint64_t state = 1;
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(state >> 33) % below;
+}
+
+/* Tables of tensors that no program makes, drawn at random: each is taken, or refused in one line. */
+static void random_openings(const char* own_file) {
+  static double memory[32];
+  static const char* const names[] = {NULL, "", "a", "b", "c", "d", "two\nlines", "\xc3\xa9", "\xc3"};
+  static const uint64_t sizes[] = {0, 1, 2, 3, 3, 1, (uint64_t)1 << 61, UINT64_MAX};
+  const char* const usual = options.file;
+  int tries, taken = 0;
+  options.file = own_file;
+  for (tries = 0; tries < 3000 && taken < 8; ++tries) {
+    rubato_tensor tensors[3];
+    uint64_t shapes[3][9];
+    rubato_worker* worker = NULL;
+    const size_t count = draw(4);
+    size_t i, each;
+    int code;
+    for (i = 0; i < count; ++i) {
+      const uint32_t rank = draw(10) ? draw(3) : draw(10);
+      uint64_t elements = 1;
+      for (each = 0; each < rank; ++each) {
+        shapes[i][each] = sizes[draw(8)];
+        elements = elements && shapes[i][each] > 32 / elements ? 33 : elements * shapes[i][each];
+      }
+      tensors[i].name = names[draw(9)];
+      tensors[i].dtype = draw(7);
+      tensors[i].kind = draw(5);
+      tensors[i].rank = rank;
+      tensors[i].shape = draw(20) ? shapes[i] : NULL;
+      tensors[i].data = draw(20) ? &memory[draw(4) * 8] : NULL;
+      /* What stays is read, so that it has to be there. */
+      if (tensors[i].kind == RUBATO_STILL && elements > 8) tensors[i].kind = RUBATO_TRAINED;
+    }
+    code = rubato_open(&options, draw(50) ? tensors : NULL, count, &worker);
+    CHECK(code == RUBATO_OK || code == RUBATO_BAD_INPUT);
+    CHECK((code == RUBATO_OK) == (worker != NULL));
+    if (code != RUBATO_OK) CHECK(strlen(rubato_error(NULL)) >= 10 && !strchr(rubato_error(NULL), '\n'));
+    taken += code == RUBATO_OK;
+    CHECK(rubato_close(worker, "done") == RUBATO_OK);
+  }
+  CHECK(taken == 8 && tries > 100);
+  options.file = usual;
 }
 
 static void identities(void) {
@@ -274,6 +327,25 @@ static void shares(void) {
   CHECK(own == 50);
 }
 
+static void too_many_samples(void) {
+  size_t own = 77;
+  CHECK(rubato_share(shared, NULL, SIZE_MAX, 0, &own) == RUBATO_BAD_INPUT);
+  CHECK(error_has(shared, "18446744073709551615 samples are too many"));
+  /* A sanitizer would end the program where no memory is left. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  struct rlimit usual, less;
+  CHECK(getrlimit(RLIMIT_AS, &usual) == 0);
+  less = usual;
+  less.rlim_cur = (rlim_t)4 << 30;
+  CHECK(setrlimit(RLIMIT_AS, &less) == 0);
+  CHECK(rubato_share(shared, NULL, 2000000000, 0, &own) == RUBATO_NO_MEMORY);
+  CHECK(error_has(shared, "no memory is left"));
+  CHECK(setrlimit(RLIMIT_AS, &usual) == 0);
+#endif
+  CHECK(own == 77);
+  CHECK(rubato_share(shared, NULL, 100, 0, &own) == RUBATO_OK); /* it goes on */
+}
+
 static void turns(void) {
   rubato_turn turn = {.size = sizeof turn, .action = 99};
   unsigned char small[sizeof turn];
@@ -315,15 +387,17 @@ static void lines(void) {
 
 int main(int argc, char** argv) {
   rubato_worker* other = NULL;
-  if (argc != 2) return fprintf(stderr, "usage: calls CLUSTER.toml\n"), 2;
+  if (argc != 3) return fprintf(stderr, "usage: calls CLUSTER.toml OWN.toml\n"), 2;
   versions();
   without_worker();
   openings(argv[1]);
+  random_openings(argv[2]);
   identities();
   CHECK(rubato_open(&options, kTensors, 4, &shared) == RUBATO_OK);
   if (!shared) return 1;
   turns();
   shares();
+  too_many_samples();
   a_second_thread();
   a_forked_child();
   /* Two workers of a process know nothing of each other. */
