@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a user's own training loop in Python pays: calls of rubato.Worker beside the bare loop,
-commits beside the worker in C++ and beside gloo's all_reduce, memory, import, sizes, and the virtual
+"""What a user's own training loop in Python pays: calls of rubato.Worker beside the bare loop, the
+pace of its other threads, commits beside the worker in C++ and beside gloo's all_reduce, memory, import, sizes, and the virtual
 cluster beside the bare gradients.
 
 Usage: bench/own_loop.py [--quick] [--json FILE]   after bench/run.sh has built the programs
@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import tools
@@ -215,8 +216,52 @@ def loop_calls():
             worker.step(loss, 32)
             call.append(time.perf_counter() - between)
             bare.append(between - began)
-        told(alone=statistics.median(alone), tensor=statistics.median(of_tensor),
-             share=100 * statistics.median(call) / statistics.median(bare))
+    after = []  # the run is over for this worker
+    for _ in range(9):
+        began = time.process_time()
+        for _ in range(calls):
+            worker.step(0.5, 32)
+        after.append((time.process_time() - began) / calls)
+    told(alone=statistics.median(alone), tensor=statistics.median(of_tensor),
+         share=100 * statistics.median(call) / statistics.median(bare),
+         after=statistics.median(after))
+
+
+def loop_waits():
+    """How fast another thread counts while w.step() waits for a slow worker."""
+    import numpy
+    import rubato
+    model = {"w": numpy.zeros(10, dtype=numpy.float32)}
+    slow = rubato.this("own.toml").index == 1
+    ends = threading.Event()
+
+    def pace():
+        counted, began = 0, time.perf_counter()
+        while not ends.is_set():
+            counted += 1
+        return counted / (time.perf_counter() - began)
+
+    def paced_beside(wait):
+        ends.clear()
+        paces = []
+        thread = threading.Thread(target=lambda: paces.append(pace()))
+        thread.start()
+        wait()
+        ends.set()
+        thread.join()
+        return paces[0]
+
+    with rubato.Worker("own.toml", model) as worker:
+        ratios = []
+        for _ in range(int(os.environ["OWN_ROUNDS"])):
+            if slow:
+                time.sleep(1)
+                worker.step(0.5, 1)
+                continue
+            alone = paced_beside(lambda: time.sleep(0.5))
+            ratios.append(paced_beside(lambda: worker.step(0.5, 1)) / alone)
+        if not slow:
+            told(pace=100 * statistics.median(ratios))
 
 
 def loop_commits():
@@ -303,7 +348,16 @@ def calls(folder, quick, repeats):
     figures = heard(f"{folder}/calls")
     return [row("w.step(float), nothing due", 1e6 * figures["alone"], "us", "< 5"),
             row("w.step(tensor), nothing due", 1e6 * figures["tensor"], "us", "< 5"),
-            row("w.step(tensor) after a step of 5 ms", figures["share"], "%", "< 0.5 %")]
+            row("w.step(tensor) after a step of 5 ms", figures["share"], "%", "< 0.5 %"),
+            row("w.step(float) after the run", 1e6 * figures["after"], "us", "< 1")]
+
+
+def waits(folder, quick, _):
+    cluster(folder, workers=2)
+    rubato(folder, "up", "own.toml", "--sync", "bsp", OWN_LOOP="waits", OWN_OUT="waits",
+           OWN_ROUNDS=2 if quick else 8)
+    pace = heard(f"{folder}/waits")["pace"]
+    return [row("pace of another thread while w.step() waits", pace, "%", ">= 90 %")]
 
 
 def of_run(folder):
@@ -489,8 +543,8 @@ def main():
     tools.write_rows(options.json, rows)
 
 
-PARTS = {"calls": calls, "commits": commits, "memory": memory, "imports": imports, "sizes": sizes,
-         "virtual": virtual, "agreement": agreement}
+PARTS = {"calls": calls, "waits": waits, "commits": commits, "memory": memory, "imports": imports,
+         "sizes": sizes, "virtual": virtual, "agreement": agreement}
 
 if __name__ == "__main__":
     if "OWN_LOOP" in os.environ:

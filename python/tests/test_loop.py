@@ -4,6 +4,7 @@ import copy
 import logging
 import pickle
 import threading
+import time
 
 import numpy
 import pytest
@@ -126,6 +127,38 @@ def test_losses(cluster):
             w.step("much")
         train(w, model)
     assert cluster.ends() == 0
+
+
+class LossOfGpu:
+    """As a tensor on a GPU: whoever reads it waits for the device."""
+
+    is_cpu = False
+    reads = 0
+
+    def __init__(self, value):
+        self.value = value
+
+    def detach(self):
+        return self
+
+    def __mul__(self, factor):
+        return LossOfGpu(self.value * factor)
+
+    def __add__(self, other):
+        return LossOfGpu(self.value + other.value)
+
+    def item(self):
+        LossOfGpu.reads += 1
+        return self.value
+
+
+def test_losses_of_a_gpu_are_read_twice_a_second(cluster):
+    cluster.start("asp", stop="max_steps = 2000")
+    model = arrays()
+    began = time.monotonic()
+    with cluster.worker(model) as w:
+        steps = train(w, model, 500, LossOfGpu(1.0))
+    assert steps == 500 and 1 <= LossOfGpu.reads <= 2 + 2 * (time.monotonic() - began)
 
 
 # --- refusals ------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,10 @@ def test_ctrl_c_while_a_step_waits(cluster):
     script = cluster.script(WAITS, name="")
     script.says("waits")
     script.signal(signal.SIGINT)
-    assert script.ends() == -signal.SIGINT and "KeyboardInterrupt" in script.out
+    sent = time.monotonic()
     cluster.says("'a' left: interrupted")
+    assert time.monotonic() - sent < 2
+    assert script.ends() == -signal.SIGINT and "KeyboardInterrupt" in script.out
     cluster.says("'b' left: the script ended")
 
 
@@ -78,11 +81,12 @@ both = [threading.Thread(target=w.__enter__) for w in workers.values()]
 for each in both: each.start()
 for each in both: each.join()
 a, b = workers["a"], workers["b"]
-print("waits", flush=True)
-try:
-    a.step(1.0, BATCH)
-except KeyboardInterrupt:
-    print("caught", flush=True)
+for _ in range(3):
+    try:
+        print("waits", flush=True)
+        a.step(1.0, BATCH)
+    except KeyboardInterrupt:
+        print("caught", time.monotonic(), flush=True)
 loop = threading.Thread(target=train, args=(b, models["b"]))
 loop.start()
 train(a, models["a"])
@@ -91,10 +95,16 @@ print("over", a.over, b.over)
 """,
         name="",
     )
-    script.says("waits")
-    script.signal(signal.SIGINT)
+    sent = []
+    for made in (1, 2, 3):
+        wait_until(lambda: script.out.count("waits") == made, "a waits")
+        sent.append(time.monotonic())
+        script.signal(signal.SIGINT)
+        wait_until(lambda: script.out.count("caught") == made, "a hears it")
     assert script.ends() == 0, script.out
-    assert "caught" in script.out and "over True True" in script.out
+    heard = [float(line.split()[1]) for line in script.out.splitlines() if "caught" in line]
+    assert min(after - before for before, after in zip(sent, heard)) < 0.1
+    assert "over True True" in script.out
     assert cluster.ends() == 0
 
 

@@ -5,6 +5,7 @@ import csv
 import numpy
 import pytest
 
+import rubato
 from conftest import command, loops_need
 
 loops_need("torch")
@@ -112,7 +113,8 @@ SYNC = "bsp", "adsp", "tempo"
 
 def test_the_curves_are_the_same(place):
     for name in ("cpp", "own"):
-        command(place, "compare", f"{name}.toml", "--sync", ",".join(SYNC), "--out", name)
+        words = "--sync", ",".join(SYNC), "--save", "--out", name
+        command(place, "compare", f"{name}.toml", *words)
     for sync in SYNC:
         theirs, mine = (curve(place / f"{name}/curves.csv", sync) for name in ("cpp", "own"))
         assert len(mine) > 5 and theirs[0]["loss"] > 1 and abs(len(mine) - len(theirs)) <= 1
@@ -121,3 +123,10 @@ def test_the_curves_are_the_same(place):
                 other[name] for name in ("seconds", "steps", "commits")
             ], sync
             assert one["loss"] == pytest.approx(other["loss"], abs=1e-5), sync
+        # The files are of the best point of both, which is the same one.
+        assert mine[-1]["steps"] >= 100
+        ours, builtin = (list(rubato.load(place / f"{name}/{sync}-1/best.safetensors").values())
+                         for name in ("own", "cpp"))  # fmt: skip
+        assert [each.shape for each in ours] == [each.shape for each in builtin]
+        apart = [abs(one - other).max() for one, other in zip(ours, builtin)]
+        assert max(apart) < 1e-5, sync
