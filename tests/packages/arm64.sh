@@ -1,7 +1,9 @@
 #!/bin/sh
 # Cross-builds the Debian packages for 64-bit ARM, in a Debian of its own that has the libraries of
 # both processors. Installs the package there and runs it in an emulator: the version and a comparison
-# that trains. The packages are then in build/packages-arm64.
+# that trains. Then a loop of Python for ARM trains in a cluster to its target, beside a C++ worker for
+# ARM and, where this machine has built `rubato`, a worker of this machine. The packages are then in
+# build/packages-arm64.
 # Root on Debian 12 or 13, x86-64; half an hour on two cores, 4 GB.
 # Usage: [RELEASE=trixie] tests/packages/arm64.sh   RELEASE: for which they are; default: this machine's
 set -eu
@@ -59,5 +61,110 @@ sed 's/^max_seconds = .*/max_seconds = 20/; s/^kind = "timing"/kind = "mlp"/; /^
   examples/embed/cluster.toml >"$root/tmp/smoke.toml"
 printf '\n[dataset]\nkind = "blobs"\n' >>"$root/tmp/smoke.toml"
 inside qemu-aarch64 /usr/bin/rubato compare /tmp/smoke.toml --quiet --out /tmp/smoke
+
+printf '== Python for ARM, emulated: a loop trains in a cluster\n'
+# A system has Python for one processor. That for ARM is unpacked beside it, with all that it needs.
+python="$root/arm64"
+needed=$(dpkg-deb --field build/packages-arm64/librubato0_*.deb Depends |
+  sed 's/([^)]*)//g; s/|[^,]*//g; s/ //g')
+rm -rf "$python"
+mkdir "$python"
+mmdebstrap --quiet --mode=root --variant=extract --arch=arm64 \
+  --include="python3,python3-numpy,$needed" "$release" "$python"
+[ -e "$python/lib" ] || ln -s usr/lib "$python/lib"
+for file in "$python"/usr/lib/aarch64-linux-gnu/*/lib*.so.3; do  # no package's script has linked them
+  ln -sf "$(basename "$(dirname "$file")")/${file##*/}" "$python/usr/lib/aarch64-linux-gnu/"
+done
+for package in librubato0 python3-rubato; do
+  dpkg-deb --extract build/packages-arm64/"$package"_*.deb "$python"
+done
+
+loop="$root/tmp/loop"
+rm -rf "$loop"
+mkdir "$loop"
+# What this machine has built takes part, too: ARM beside x86-64.
+native=$(find build/release/cli/rubato build/dev/cli/rubato 2>/dev/null | head -n 1)
+{
+  printf 'name = "loop"\n'
+  for name in python emulated ${native:+native}; do
+    printf '[[workers]]\nname = "%s"\nstep_seconds = 0.05\n' "$name"
+  done
+  cat <<'TOML'
+[model]
+kind = "mlp"
+hidden = []
+[dataset]
+kind = "csv"
+path = "data.csv"
+label_column = "kind"
+features = 2
+classes = 3
+standardize = false
+[training]
+batch = 16
+learning_rate = 0.1
+[evaluation]
+interval_seconds = 0.5
+[stop]
+target_loss = 0.4
+max_seconds = 200
+TOML
+} >"$loop/loop.toml"
+# Three heaps.
+awk 'BEGIN { srand(7); print "x,y,kind"
+  for (i = 0; i < 600; i++)
+    printf "%.3f,%.3f,%d\n", i % 3 * 1.5 - 1.5 + rand(), (i % 3 == 1) * 2 - 1 + rand(), i % 3 }' \
+  >"$loop/data.csv"
+cat >"$loop/loop.py" <<'PYTHON'
+import platform
+
+import numpy
+import rubato
+
+table = numpy.loadtxt("data.csv", numpy.float32, delimiter=",", skiprows=1)
+inputs, labels = table[:, :2].copy(), table[:, 2].astype(int)
+model = {"w": numpy.zeros((3, 2), numpy.float32), "b": numpy.zeros(3, numpy.float32)}
+with rubato.Worker("loop.toml", model) as w:
+    for x, y in w.batches((inputs, labels)):
+        shares = numpy.exp(x @ model["w"].T + model["b"])
+        shares /= shares.sum(1, keepdims=True)
+        loss = -numpy.log(shares[range(len(y)), y]).mean()
+        shares[range(len(y)), y] -= 1
+        model["w"] -= 0.1 * shares.T @ x / len(y)
+        model["b"] -= 0.1 * shares.mean(0)
+        w.step(loss, len(y))
+    print(platform.machine(), "Python", platform.python_version(), "NumPy", numpy.__version__,
+          "rubato", rubato.__version__, "over", w.over, "after", w.commits, "commits")
+PYTHON
+# starts NAME COMMAND...: in the background, with its lines in NAME.log.
+nodes=
+starts() {
+  log="$loop/$1.log"
+  shift
+  "$@" >"$log" 2>&1 &
+  nodes="$nodes $!"
+}
+emulated() { inside env -C /tmp/loop "$@"; }
+starts scheduler emulated qemu-aarch64 /usr/bin/rubato scheduler loop.toml --sync bsp --bind 'tcp://127.0.0.1:*' --out out
+for _ in $(seq 60); do
+  endpoint=$(sed -n 's,.*listens on \(tcp://[0-9.:]*\).*,\1,p' "$loop/scheduler.log" | head -n 1)
+  [ -z "$endpoint" ] || break
+  sleep 1
+done
+joins="loop.toml --sync bsp --scheduler $endpoint"
+# shellcheck disable=SC2086  # words
+{
+  starts server emulated qemu-aarch64 /usr/bin/rubato server $joins
+  starts emulated emulated qemu-aarch64 /usr/bin/rubato worker $joins --name emulated
+  [ -z "$native" ] || starts native env -C "$loop" "$PWD/$native" worker $joins --name native
+}
+starts python emulated env RUBATO_SCHEDULER="$endpoint" RUBATO_SYNC=bsp RUBATO_NAME=python \
+  qemu-aarch64 -L /arm64 /arm64/usr/bin/python3 loop.py
+for node in $nodes; do
+  wait "$node" || { tail -n 5 "$loop"/*.log >&2; printf 'arm64: a node has failed\n' >&2; exit 1; }
+done
+tail -n 2 "$loop"/*.log
+grep -q 'target reached' "$loop/scheduler.log"
+grep -q '^aarch64 .* over True ' "$loop/python.log"
 ls -l build/packages-arm64
 printf 'arm64: packages made and tried\n'
