@@ -217,8 +217,11 @@ def train():
 
 
 def of_run(place, name):
+    """Its results, and the bytes of its curves and of its log, whose first line has the command."""
     run = json.loads((place / name / "results.json").read_text())["runs"]
-    return run, (place / name / "curves.csv").read_bytes()
+    log = (place / name / "run.jsonl").read_bytes().split(b"\n", 1)[1]
+    assert len(log) > 1000
+    return run, (place / name / "curves.csv").read_bytes(), log
 
 
 def test_the_same_run_twice_with_one_and_two_threads(tmp_path):
