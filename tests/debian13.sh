@@ -6,7 +6,7 @@
 # Root on Debian 12 or 13, two hours of one core, 12 GB. Exit code 77: skipped, as the last line says why.
 # Usage: tests/debian13.sh [RELEASE [PART...]]
 #   RELEASE: trixie (default) or bookworm. PART: quickstart tests engines packages boxes (without
-#   PART all of these), clang arm64 steps
+#   PART all of these), python (its tests alone) clang arm64 steps
 set -eu
 cd "$(dirname "$0")/.."
 skip() { printf 'skipped: %s\n' "$*"; exit 77; }
@@ -76,6 +76,12 @@ for part in "$@"; do
       [ "$release" = bookworm ] || inside deploy/install.sh engines onnx
       timed inside ./tests/run.sh
       ;;
+    python)
+      inside deploy/install.sh build run test python
+      inside cmake --preset dev
+      inside cmake --build --preset dev --target rubato librubato
+      timed inside ctest --test-dir build/dev -R '^python/' --output-on-failure
+      ;;
     clang)
       # With the warnings of the release's clang.
       timed inside ./tests/run.sh clang
@@ -101,6 +107,7 @@ for part in "$@"; do
       cp -r "$root/root/rubato/build/packages" "build/packages-$release"
       ;;
     boxes)
+      timed env "RELEASE=$release" tests/packages/page.sh "build/packages-$release"
       for script in run loops; do
         timed env "RELEASE=$release" "tests/packages/$script.sh" "build/packages-$release"
         if [ "$release" != "$here" ] && [ -d build/packages ]; then
@@ -111,7 +118,7 @@ for part in "$@"; do
       ;;
     *)
       printf 'debian13: there is no part "%s"; there are:' "$part" >&2
-      printf ' quickstart tests engines packages boxes clang arm64 steps\n' >&2
+      printf ' quickstart tests engines packages boxes python clang arm64 steps\n' >&2
       exit 2
       ;;
   esac
