@@ -144,7 +144,7 @@ starts() {
   "$@" >"$log" 2>&1 &
   nodes="$nodes $!"
 }
-emulated() { inside env -C /tmp/loop "$@"; }
+emulated() { inside timeout 400 env -C /tmp/loop "$@"; }
 starts scheduler emulated qemu-aarch64 /usr/bin/rubato scheduler loop.toml --sync bsp --bind 'tcp://127.0.0.1:*' --out out
 for _ in $(seq 60); do
   endpoint=$(sed -n 's,.*listens on \(tcp://[0-9.:]*\).*,\1,p' "$loop/scheduler.log" | head -n 1)
@@ -156,7 +156,7 @@ joins="loop.toml --sync bsp --scheduler $endpoint"
 {
   starts server emulated qemu-aarch64 /usr/bin/rubato server $joins
   starts emulated emulated qemu-aarch64 /usr/bin/rubato worker $joins --name emulated
-  [ -z "$native" ] || starts native env -C "$loop" "$PWD/$native" worker $joins --name native
+  [ -z "$native" ] || starts native timeout 400 env -C "$loop" "$PWD/$native" worker $joins --name native
 }
 starts python emulated env RUBATO_SCHEDULER="$endpoint" RUBATO_SYNC=bsp RUBATO_NAME=python \
   qemu-aarch64 -L /arm64 /arm64/usr/bin/python3 loop.py
