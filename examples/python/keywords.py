@@ -6,6 +6,7 @@
     RUBATO_ALONE=1 python3 keywords.py        # one voice, without a cluster
 
 The voices are those of the Debian package espeak-ng, so nothing is downloaded and nobody recorded.
+That of Debian 13 says a word a little differently each time, so figures vary there.
 Needs it, and rubato and torch in Python.
 """
 

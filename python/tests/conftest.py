@@ -64,7 +64,7 @@ def command(place: Path, *words: str) -> str:
         env=dict(os.environ, PYTHONPATH=package, PATH=here),
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=300,
     )
     text = done.stdout + done.stderr
     assert done.returncode == 0, text
