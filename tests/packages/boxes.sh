@@ -12,6 +12,7 @@ packages=${1-build/packages}
 
 release=${RELEASE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
 place=$(mktemp -d)
+unset TMPDIR  # what runs in a box would look for it there
 boxes=
 say() { printf '== %s\n' "$*"; }
 fail() {
