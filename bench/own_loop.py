@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a user's own training loop in Python pays: calls of rubato.Worker beside the bare loop, the
-pace of its other threads, commits beside the worker in C++ and beside gloo's all_reduce, memory, import, sizes, and the virtual
-cluster beside the bare gradients.
+pace of its other threads, commits beside the worker in C++ and beside gloo's all_reduce, memory,
+import, sizes, and the virtual cluster beside the bare gradients.
 
 Usage: bench/own_loop.py [--quick] [--json FILE]   after bench/run.sh has built the programs
 Needs PyTorch (python3-torch); without it the rows say so.
