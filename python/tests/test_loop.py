@@ -21,7 +21,7 @@ def test_a_loop_trains_until_the_run_is_over(cluster, caplog):
         assert (w.name, w.index, w.workers, w.seed, w.batch, w.rate) == ("w", 0, 1, 1, BATCH, 1)
         assert not w.over and w.steps == 0
         made = train(w, model)
-        assert w.over and 30 <= made <= 32 and w.steps == made and w.commits >= 29
+        assert w.over and made >= 30 and w.steps == made and w.commits >= 29
         assert w.earlier_steps == 0
         assert w.step(1.0, BATCH) is False
         for _ in range(150):

@@ -150,7 +150,7 @@ Message any_body(std::size_t kind) {
                                any_number(),
                                {},
                                any<bool>(),
-                               static_cast<PayloadCodec>(*rc::gen::inRange(0, 6)),
+                               static_cast<PayloadCodec>(*rc::gen::inRange(0, 5)),
                                1.0 / (1 + any<std::uint32_t>()),
                                any<bool>(),
                                1.0 / (1 + any<std::uint32_t>())});
