@@ -25,8 +25,6 @@ struct PathKind {
 
 std::string kind_text(const PathKind& kind) {
   const std::string share = percent_text(kind.share);
-  if (kind.parts.size() == 1 && kind.parts.front()->node.empty())
-    return fmt::format("{} {}", path_word(kind.what), share);
   if (kind.parts.size() == 1)
     return fmt::format("{} {}", path_name(kind.parts.front()->node, kind.what), share);
   std::vector<std::string> nodes;
@@ -52,6 +50,7 @@ std::optional<PathPart::What> path_what(std::string_view word) {
 }
 
 std::string path_name(const std::string& node, PathPart::What what) {
+  if (node.empty()) return std::string(path_word(what));
   return fmt::format("{}'s {}", node, path_word(what));
 }
 

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -28,7 +27,8 @@
 #include "cluster/make_transport.hpp"
 #include "cluster/node_loop.hpp"
 #include "cluster/worker_node.hpp"
-#include "scheduler/run_samples.hpp"
+#include "nodes/samples_file.hpp"
+#include "scheduler/durable_scheduler.hpp"
 
 namespace {
 
@@ -102,7 +102,7 @@ void serve(const Prepared& p, const std::string& scheduler, TraceProcess process
 
 using Traces = std::array<std::unique_ptr<Trace>, 3>;
 
-// What steps take while the run is recorded and while it is not. Threads: the worker's.
+// Times of steps: while the run is recorded, and while it is not. Threads: the worker's.
 class Blocks {
  public:
   // `record`: begins or stops recording.
@@ -209,30 +209,6 @@ void work(const Prepared& p, const std::string& scheduler, TraceProcess process,
   expect(cluster::run_worker(*transport, *core, trainer, options, {}));
 }
 
-// The samples of a run, written as nodes/samples_file.hpp writes them.
-class Samples {
- public:
-  explicit Samples(const std::string& path) : file_(std::fopen(path.c_str(), "w")) {
-    RUBATO_CHECK(file_, "the file is open");
-  }
-  ~Samples() { std::fclose(file_); }
-  Samples(const Samples&) = delete;
-  Samples& operator=(const Samples&) = delete;
-
-  void poll(double seconds, const scheduler::Scheduler& scheduler) {
-    const auto samples = sampler_.poll(seconds, scheduler);
-    if (samples.empty()) return;
-    std::string text;
-    for (const auto& sample : samples) text += scheduler::sample_line(sample);
-    std::fputs(text.c_str(), file_);
-    std::fflush(file_);
-  }
-
- private:
-  scheduler::RunSampler sampler_;
-  std::FILE* file_;
-};
-
 enum class Recorded { Profile, Samples };
 
 // One training run, with what is recorded in `directory`: server and worker on a core each.
@@ -246,7 +222,7 @@ Blocks run(const Prepared& p, int block, Recorded recorded, Traces& traces,
     processes[i] = traces[i]->process(kNames[i]);
   }
   std::atomic<bool> sampled = recorded == Recorded::Samples;
-  Samples samples(directory + "/measured.csv");
+  nodes::SamplesFile samples(p.config, directory, false);
   Blocks blocks(
       [&, recorded](bool on) {
         if (recorded == Recorded::Samples) sampled = on;
@@ -255,7 +231,8 @@ Blocks run(const Prepared& p, int block, Recorded recorded, Traces& traces,
       },
       block);
   const Cores cores = bench::cores_of(bench::Ends::Apart);
-  const auto scheduler = cluster::make_scheduler(p.config, p.plan, os_random(), false);
+  scheduler::DurableScheduler scheduler(
+      cluster::make_scheduler(p.config, p.plan, os_random(), false), std::nullopt);
   const auto transport = p.transport(processes[0].lane("scheduler"));
   std::optional<proto::LoopTrace> loop;
   if (processes[0]) loop.emplace(processes[0], "scheduler", TraceClock::Own);
@@ -264,17 +241,16 @@ Blocks run(const Prepared& p, int block, Recorded recorded, Traces& traces,
     cores.place(0);
     serve(p, endpoint, processes[1]);
   });
-  cluster::NodeLoop turns(*transport, *scheduler, loop ? &*loop : nullptr);
+  cluster::NodeLoop turns(*transport, scheduler, loop ? &*loop : nullptr);
   std::jthread worker;  // once its first Hello will be answered, not a second later
-  while (!scheduler->over()) {
-    if (scheduler->serving() && !worker.joinable())
+  while (!scheduler.core().over()) {
+    if (scheduler.core().serving() && !worker.joinable())
       worker = std::jthread([&] {
         cores.place(1);
         work(p, endpoint, processes[2], blocks);
       });
     RUBATO_CHECK(turns.turn(), "it schedules");
-    if (const auto started = scheduler->started(); started && sampled)
-      samples.poll((steady_now() - *started).seconds(), *scheduler);
+    if (sampled) samples.poll(scheduler);
   }
   turns.flush();
   worker.join();

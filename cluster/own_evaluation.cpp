@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/parameter_average.hpp"
 #include "sync/model.hpp"
 
 namespace rubato::cluster {
 namespace {
 
-constexpr float kTail = 20;        // loads of so many: their last part counts
-constexpr float kShareMax = 0.5F;  // of one load, but for the first
+constexpr float kShareMax = 0.5f;  // of one load, but for the first
 
 }  // namespace
 
@@ -17,7 +17,8 @@ bool OwnEvaluation::on_load(Instant now, std::span<const float> parameters) {
   if (averages_) {
     average_.resize(parameters.size());
     ++loads_;
-    const float share = loads_ == 1 ? 1 : std::min(kShareMax, kTail / static_cast<float>(loads_));
+    const float share =
+        loads_ == 1 ? 1 : std::min(kShareMax, server::ParameterAverage::share_of(loads_));
     for (std::size_t i = 0; i < average_.size(); ++i)
       average_[i] += share * (parameters[i] - average_[i]);
   }
@@ -33,11 +34,11 @@ std::span<const float> OwnEvaluation::average() const {
 }
 
 std::optional<proto::Evaluation> OwnEvaluation::on_measured(const proto::Evaluation& measured) {
-  if (averages_ && !loaded_) {
+  if (!averages_) return measured;
+  if (!loaded_) {
     loaded_ = measured;
     return std::nullopt;
   }
-  if (!loaded_) return measured;
   const auto loaded = *std::exchange(loaded_, std::nullopt);
   proto::Evaluation told = loaded.loss < measured.loss ? loaded : measured;
   told.gap = sync::gap_between(loaded.loss, measured.loss);

@@ -1,8 +1,8 @@
 // cluster/own_evaluation.hpp - what a worker measures on samples of its own: some of the parameters
-// that it loads, and beside them their average, where the sync model averages. The servers' average
-// would cost a pull of the whole model; this one is as good: it weights its own loads as they
-// weight commits (server/parameter_average.hpp). Memory: a float a parameter for the average. Pure:
-// time goes in. Threads: one owner.
+// that it loads, and beside them their average, where the sync model averages. To pull the servers'
+// average would cost as much as a commit. This one has the same weights, of loads in place of
+// commits (server/parameter_average.hpp).
+// Pure: time goes in. Memory: a float a parameter for the average. Threads: one owner.
 #pragma once
 
 #include <cstdint>

@@ -20,14 +20,18 @@ double wait_share(const WorkerTimes& worker) {
   return worker.wait / (worker.wait + busy(worker));
 }
 
+bool is_dropped(const WorkerTimes& worker) {
+  return 2 * worker.dropped_commits > worker.commits;
+}
+
 // The workers that others wait for.
 std::vector<const WorkerTimes*> leading(const std::vector<const WorkerTimes*>& workers) {
   double least = 1;
   for (const WorkerTimes* worker : workers)
-    if (!worker->dropped) least = std::min(least, wait_share(*worker));
+    if (!is_dropped(*worker)) least = std::min(least, wait_share(*worker));
   std::vector<const WorkerTimes*> leaders;
   for (const WorkerTimes* worker : workers)
-    if (!worker->dropped && wait_share(*worker) <= least + kAlike) leaders.push_back(worker);
+    if (!is_dropped(*worker) && wait_share(*worker) <= least + kAlike) leaders.push_back(worker);
   return leaders;
 }
 
@@ -52,7 +56,7 @@ std::vector<PathPart> likely_path(const std::vector<WorkerTimes>& workers) {
   };
   for (const WorkerTimes* worker : known) {
     const double weight = static_cast<double>(worker->steps) / steps;
-    if (!waits || worker->dropped || leaders.empty()) {
+    if (!waits || is_dropped(*worker) || leaders.empty()) {
       add(*worker, worker->name, weight);
       continue;
     }

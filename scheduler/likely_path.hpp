@@ -22,7 +22,8 @@ struct WorkerTimes {
   double compute = 0;
   double wait = 0;
   double communicate = 0;
-  bool dropped = false;  // most of its commits: nobody waits for it
+  std::uint64_t commits = 0;
+  std::uint64_t dropped_commits = 0;  // of them; if most are, nobody waits for it
 };
 
 // Largest share first; they add up to 1. Empty: nobody has told of a step yet.

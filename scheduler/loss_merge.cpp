@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 #include "base/words.hpp"
 
@@ -21,6 +22,13 @@ constexpr double kStepsUntold = 64;
 std::string held_out_text(std::uint64_t claimed, double count, const char* why) {
   return fmt::format("says that it has held out {}: {:.0f} count, {}",
                      rubato::counted(claimed, "sample"), count, why);
+}
+
+// The value at this place of them in order.
+double ranked(std::vector<double> values, std::size_t place) {
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(place);
+  std::ranges::nth_element(values, at);
+  return *at;
 }
 
 // False for NaN.
@@ -159,11 +167,8 @@ std::optional<LossMerge::Merged> LossMerge::evaluations() {
     lines_.push(fmt::format("{} of {} {} away: evaluations keep the last figures", away,
                             rubato::counted(workers.size(), "worker"), away == 1 ? "is" : "are"));
   Merged merged{loss / samples, figure};
-  if (!gaps.empty()) {
-    const auto middle = gaps.begin() + static_cast<std::ptrdiff_t>(gaps.size() / 2);
-    std::ranges::nth_element(gaps, middle);
-    merged.gap = *middle;
-  }
+  if (const std::size_t told = gaps.size(); told > 0)
+    merged.gap = ranked(std::move(gaps), told / 2);
   return merged;
 }
 
@@ -190,9 +195,8 @@ double LossMerge::largest_believed(double (*figure)(const Told&)) const {
   }
   if (all.empty()) return kAbsurdFactor;
   // The lower one of two: one worker of two does not say what is usual.
-  const auto middle = all.begin() + static_cast<std::ptrdiff_t>((all.size() - 1) / 2);
-  std::ranges::nth_element(all, middle);
-  return kAbsurdFactor * std::max(1.0, *middle);
+  const std::size_t middle = (all.size() - 1) / 2;
+  return kAbsurdFactor * std::max(1.0, ranked(std::move(all), middle));
 }
 
 }  // namespace rubato::scheduler

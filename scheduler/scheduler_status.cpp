@@ -101,10 +101,10 @@ std::string Scheduler::status(Instant now) const {
                      .compute = p.compute.seconds(),
                      .wait = p.wait.seconds(),
                      .communicate = p.communicate.seconds(),
-                     .dropped = 2 * p.dropped_commits > p.commits});
+                     .commits = p.commits,
+                     .dropped_commits = p.dropped_commits});
   }
-  const std::vector<PathPart> path = likely_path(times);
-  all["path"] = path.empty() ? "" : path_text(path);
+  all["path"] = path_text(likely_path(times));
   std::ranges::sort(members);
   for (const WorkerId id : roster_.ordered(std::move(members))) {
     if (workers.size() == kWorkersTold) break;

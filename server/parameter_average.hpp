@@ -6,6 +6,7 @@
 // Pure. Memory: the shard. Threads: as server/shard_parameters.hpp.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -17,6 +18,11 @@ namespace rubato::server {
 
 class ParameterAverage {
  public:
+  // Of update n, counted from 1.
+  static float share_of(std::uint64_t n) {
+    return std::min(1.0f, 20 / static_cast<float>(std::max<std::uint64_t>(n, 1)));
+  }
+
   // `chunk`: as that of the parameters to follow.
   ParameterAverage(std::span<const float> initial, std::uint64_t chunk)
       : average_(initial, chunk) {}

@@ -62,7 +62,7 @@ class TempoTuner final : public QueuedTuner {
   bool has_budget() const { return options_.bytes_per_second > 0; }
   Duration spacing() const;  // of each worker's commits
   Directive directive() const;
-  // What is left of h for this worker's commits, into the sum over all or out of it.
+  // Adds the part of h that this worker's commits leave to the sum over all; -1 takes it out.
   void count_part(const WorkerProgress& progress, int times);
   // Workers wait for commits that take less than so many steps.
   void wait_within(double steps);

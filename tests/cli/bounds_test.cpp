@@ -1,6 +1,7 @@
 #include "cli/whatif/bounds.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <string>
@@ -120,48 +121,17 @@ double update_seconds(const cluster::ClusterConfig& config, std::uint64_t batche
          static_cast<double>(record->commits - record->dropped_commits);
 }
 
-const std::string kEqual = R"(
-[[workers]]
-name = "w"
-count = 4
-step_seconds = 0.5
-jitter = 0.05
-latency_seconds = 0.02
-)";
-const std::string kUnequal = R"(
-[[workers]]
-name = "fast"
-count = 2
-step_seconds = 0.5
-jitter = 0.05
-latency_seconds = 0.02
-[[workers]]
-name = "middle"
-count = 2
-step_seconds = 1.2
-jitter = 0.05
-latency_seconds = 0.02
-[[workers]]
-name = "slow"
-count = 3
-step_seconds = 20
-jitter = 0.05
-latency_seconds = 0.02
-)";
-const std::string kFar = R"(
-[[workers]]
-name = "near"
-count = 3
-step_seconds = 0.4
-jitter = 0.05
-latency_seconds = 0.01
-[[workers]]
-name = "far"
-count = 3
-step_seconds = 0.4
-jitter = 0.05
-latency_seconds = 8
-)";
+std::string group(const std::string& name, int count, double step, double latency) {
+  return fmt::format(
+      "[[workers]]\nname = \"{}\"\ncount = {}\nstep_seconds = {}\njitter = 0.05\n"
+      "latency_seconds = {}\n",
+      name, count, step, latency);
+}
+
+const std::string kEqual = group("w", 4, 0.5, 0.02);
+const std::string kUnequal =
+    group("fast", 2, 0.5, 0.02) + group("middle", 2, 1.2, 0.02) + group("slow", 3, 20, 0.02);
+const std::string kFar = group("near", 3, 0.4, 0.01) + group("far", 3, 0.4, 8);
 
 // T_opt = min over S of K(S) t(S), and Rennala needs K(S) updates. So it beats T_opt only where an
 // update takes less than t(S). No S does.

@@ -199,7 +199,7 @@ TEST_CASE("critical path: of a run that is too long, the last part counts") {
 
 namespace {
 
-// What a scheduler says of a real run, from the times of the workers, beside the path itself.
+// The estimate of a real run, from the times of its workers, beside the path itself.
 void likely_path_is_near(const std::string& model) {
   auto config = small_cluster({0.1, 0.25, 0.25, 0.7});
   for (auto& worker : config.workers) {
@@ -220,7 +220,8 @@ void likely_path_is_near(const std::string& model) {
                      .compute = w.compute_seconds,
                      .wait = w.wait_seconds,
                      .communicate = w.communicate_seconds,
-                     .dropped = 2 * w.dropped_commits > w.commits});
+                     .commits = w.commits,
+                     .dropped_commits = w.dropped_commits});
   RunRecord likely;
   likely.path = scheduler::likely_path(times);
   double known = 0, found = 0;  // computing, of all nodes

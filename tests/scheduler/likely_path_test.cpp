@@ -44,7 +44,7 @@ TEST_CASE("likely path: equal workers wait for each other in turn, so none is na
 
 TEST_CASE("likely path: nobody waits for a worker whose commits are dropped") {
   const auto path =
-      likely_path({{"a", 200, 50, 45, 5}, {"b", 200, 90, 0, 10}, {"late", 100, 95, 0, 5, true}});
+      likely_path({{"a", 200, 50, 45, 5}, {"b", 200, 90, 0, 10}, {"late", 100, 95, 0, 5, 100, 51}});
   CHECK(share_of(path, "a", What::Compute) == 0);
   CHECK(share_of(path, "b", What::Compute) == doctest::Approx(0.8 * 0.9));
   CHECK(share_of(path, "late", What::Compute) == doctest::Approx(0.2 * 0.95));
