@@ -21,20 +21,21 @@ constexpr double kAlwaysGlobal = 2;  // a k that is never too far
 // Of h, a round of commits. A gap below kQuiet shows no noise, one above kNoisy too much of it.
 constexpr double kQuiet = 0.04, kNoisy = 0.12;
 constexpr double kRaise = 1.2, kLower = 0.75;
-constexpr double kLevelMin = 1.0 / 8;
+constexpr double kLevelMin = 0.7;          // that a gap can leave of h; a rise of the loss goes on
+constexpr double kClear = 0.25;            // of either cosine: updates are more than noise
 constexpr double kOfOverhead = 0.3;        // h falls by sqrt(1 + kOfOverhead O/t)
 constexpr double kQuickWhereUnlike = 1.5;  // steps that a commit may take to be waited for
 constexpr double kLocalFirst = 0.3;
-constexpr double kLocalMin = 1.0 / 32;  // of what a rise of the loss leaves of l's bound
-constexpr double kLocalCut = 0.5;       // of l when the loss rose
-constexpr double kLocalEase = 0.7;      // of l when it stalled
-constexpr double kLocalGain = 5;        // of ln l, a round
-constexpr double kShared = 1.5;         // times `during`: what of `own` is everybody's
-constexpr double kDriftAllowed = 0.15;  // of a worker that takes no local steps
-constexpr double kAlike = -0.25;        // agreement below which data are alike, until half of it
-constexpr double kAgreementGain = 0.5;  // a round
-constexpr std::uint64_t kFirst = 2;     // commits whose cosines are not all known
-constexpr double kLogEwma = 0.1;
+constexpr double kLocalOverlapped = 0.2;  // least l where commits are not waited for
+constexpr double kLocalMin = 1.0 / 32;    // of what a rise of the loss leaves of l's bound
+constexpr double kLocalCut = 0.5;         // of l when the loss rose
+constexpr double kLocalEase = 0.7;        // of l when it stalled
+constexpr double kLocalGain = 5;          // of ln l, a round
+constexpr double kShared = 1.5;           // times `during`: what of `own` is everybody's
+constexpr double kDriftAllowed = 0.15;    // of a worker that takes no local steps
+constexpr double kAlike = -0.25;          // agreement below which data are alike, until half of it
+constexpr double kMeanGain = 0.5;         // of the means over reports, a round
+constexpr std::uint64_t kFirst = 2;       // commits whose cosines are not all known
 constexpr const char* kBack = "; back to the parameters of the last low";
 
 bool moved(double from, double to, double by) {
@@ -108,11 +109,20 @@ void TempoTuner::wait_within(double steps) {
   for (const auto& [id, progress] : members()) count_part(progress, 1);
 }
 
+bool TempoTuner::overlapped() const {
+  return parts_ < timed_ - 1e-6;
+}
+
+bool TempoTuner::clear() const {
+  return std::max(lately_.own, lately_.during) > kClear;
+}
+
 void TempoTuner::set_rates() {
   const auto workers = static_cast<double>(std::max<std::size_t>(members().size(), 1));
   const double most = std::min(cap_.max(), std::max(kAlwaysGlobal, kFarthest * workers));
   rates_.global = std::clamp(timed_ > 0 ? level_ * parts_ / timed_ : level_, kGlobalMin, most);
-  const double least = std::min(1.0, rates_.global) / workers;
+  double least = std::min(1.0, rates_.global) / workers;
+  if (overlapped()) least = std::max(least, kLocalOverlapped);
   rates_.local = std::clamp(rates_.local, least, std::max(least, local_max_));
 }
 
@@ -134,18 +144,19 @@ void TempoTuner::follow(const Alignment& a) {
   const auto workers = static_cast<double>(members().size());
   const double own_way = a.own - kShared * std::max(a.during, 0.0);
   const double drift = own_way - kDriftAllowed * (1 - rates_.local);
-  rates_.local *= std::exp(-kLocalGain / workers * drift);
-  agreement_ += kAgreementGain / workers * (own_way - agreement_);
+  const double gain = kMeanGain / workers;
+  lately_.own += gain * (a.own - lately_.own);
+  lately_.during += gain * (a.during - lately_.during);
+  agreement_ += gain * (own_way - agreement_);
+  if (drift > 0 || clear()) rates_.local *= std::exp(-kLocalGain / workers * drift);
   if (agreement_ < kAlike) wait_within(kQuickSteps);
   if (agreement_ > kAlike / 2) wait_within(kQuickWhereUnlike);
-  seen_.own += kLogEwma * (a.own - seen_.own);
-  seen_.during += kLogEwma * (a.during - seen_.during);
 }
 
 void TempoTuner::heed(Instant now, double gap) {
   if (gap > kNoisy) {
-    level_ = std::max(kLevelMin, level_ * kLower);
-  } else if (gap < kQuiet) {
+    level_ = std::max(std::min(level_, kLevelMin), level_ * kLower);
+  } else if (gap < kQuiet && (clear() || !overlapped())) {
     level_ = std::min(kGlobalMax, level_ * kRaise);
   }
   set_rates();
@@ -194,7 +205,7 @@ void TempoTuner::announce(Instant now) {
   if (moved(logged_.global, rates_.global, kLogAfter) ||
       moved(logged_.local, rates_.local, kLogAfter)) {
     tell(now, fmt::format("updates lie at {:+.2f} to the way meanwhile, {:+.2f} to each other",
-                          seen_.during, seen_.own));
+                          lately_.during, lately_.own));
   } else if (moved(ordered_.global, rates_.global, kOrderAfter) ||
              moved(ordered_.local, rates_.local, kOrderAfter) || ordered_.quick != rates_.quick) {
     ordered_ = rates_;
