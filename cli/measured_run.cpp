@@ -97,7 +97,10 @@ Variant as_long(const whatif::Base& base, double seconds) {
 
 Result<whatif::Base> fit_cluster(const MeasuredRun& run, int threads, RunData& data,
                                  const std::stop_token& stop) {
-  const auto measured = whatif::fit_workers(run.samples);
+  auto measured = whatif::fit_workers(run.samples);
+  RUBATO_ASSIGN(const auto file, cluster::parse_cluster(run.source.text, run.source.file,
+                                                        run.source.catalog_text, run.settings));
+  whatif::add_file_steps(measured, file);
   whatif::LinkFit links;
   whatif::Base base;
   base.source = run.source;

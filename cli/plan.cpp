@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
@@ -29,7 +30,9 @@ namespace {
 
 using Act = cluster::ChurnEvent::Act;
 
-constexpr double kLongestRunSeconds = 7 * 86400;   // of revocations where the file has no limit
+constexpr double kLongestRunSeconds = 7 * 86400;  // of revocations where the file has no limit
+// With and without the slowest workers, until chance no longer decides whether they are missed.
+constexpr int kUselessSeedsMax = 48;
 constexpr std::uint64_t kRevocationStream = 1001;  // apart from all of cluster::Stream
 
 // What is planned.
@@ -207,9 +210,22 @@ Result<std::vector<whatif::Loss>> run_losses(const Question& question, const Run
   return losses;
 }
 
-// Empty: all workers make steps for updates of the best size, or nobody knows that size.
-Result<std::optional<whatif::Useless>> find_useless(const Question& question,
-                                                    const whatif::Forecast& with,
+// `runs` of the variant become as many as `seeds` says.
+Result<void> run_more(Runs& runs, Variant variant, int seeds, const PlanRun& options, RunData& data,
+                      const std::stop_token& stop) {
+  const int more = seeds - static_cast<int>(runs.size());
+  if (more <= 0) return {};
+  variant.seeds_before = runs.size();
+  VariantOptions with = variant_options(options);
+  with.seeds = more;
+  RUBATO_ASSIGN(auto records, run_variants({std::move(variant)}, with, data, stop));
+  std::ranges::move(records.front(), std::back_inserter(runs));
+  return {};
+}
+
+// `with`: runs of the cluster as it is. Empty: all workers make steps for updates of the best size,
+// or nobody knows that size.
+Result<std::optional<whatif::Useless>> find_useless(const Question& question, Runs with,
                                                     const PlanRun& options, RunData& data,
                                                     const std::stop_token& stop) {
   const cluster::ClusterConfig& config = question.config;
@@ -222,16 +238,18 @@ Result<std::optional<whatif::Useless>> find_useless(const Question& question,
     log_warning(serial.error().message);
     return std::nullopt;
   }
-  whatif::Useless useless;
-  useless.workers = serial->best.useless;
-  if (useless.workers.empty()) return std::nullopt;
-  Variant without{"without the slowest", question.sync, config};
-  for (const std::string& worker : useless.workers)
-    RUBATO_TRY(cluster::remove_workers(without.config, worker));
-  RUBATO_ASSIGN(const auto records, run_variants({without}, variant_options(options), data, stop));
-  useless.without = whatif::forecast(without.name, records.front());
-  useless.ratio = useless.without.time / with.time;
-  return useless;
+  const std::vector<std::string>& slow = serial->best.useless;
+  if (slow.empty()) return std::nullopt;
+  const Variant as_it_is{"as it is", question.sync, config};
+  Variant fewer{"without the slowest", question.sync, config};
+  for (const std::string& worker : slow) RUBATO_TRY(cluster::remove_workers(fewer.config, worker));
+  Runs without;
+  for (int seeds = options.seeds;; seeds *= 2) {
+    RUBATO_TRY(run_more(with, as_it_is, seeds, options, data, stop));
+    RUBATO_TRY(run_more(without, fewer, seeds, options, data, stop));
+    const auto useless = whatif::useless_of(slow, with, without);
+    if (useless.sure() || 2 * seeds > std::max(options.seeds, kUselessSeedsMax)) return useless;
+  }
 }
 
 Result<void> plan_checked(const PlanRun& options, const std::stop_token& stop) {
@@ -254,7 +272,7 @@ Result<void> plan_checked(const PlanRun& options, const std::stop_token& stop) {
   }
   const whatif::Forecast with = whatif::forecast("as it is", calm);
   RUBATO_ASSIGN(const auto losses, run_losses(question, calm, options, data, stop));
-  RUBATO_ASSIGN(const auto useless, find_useless(question, with, options, data, stop));
+  RUBATO_ASSIGN(const auto useless, find_useless(question, calm, options, data, stop));
   if (options.json) {
     report::Json all{{"kind", question.kind},
                      {"sync", question.sync},
@@ -277,7 +295,7 @@ Result<void> plan_checked(const PlanRun& options, const std::stop_token& stop) {
   fmt::print("{}\n\n{}\n", whatif::size_table(sizes, options.revoked > 0, width),
              wrapped(whatif::size_text(sizes, options.within), width));
   if (!losses.empty()) fmt::print("\n{}\n", whatif::loss_table(losses, width));
-  if (useless) fmt::print("\n{}\n", wrapped(whatif::useless_text(*useless, with), width));
+  if (useless) fmt::print("\n{}\n", wrapped(whatif::useless_text(*useless), width));
   return {};
 }
 

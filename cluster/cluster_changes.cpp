@@ -17,6 +17,8 @@ namespace {
 std::vector<std::string> known_nodes(const ClusterConfig& config, bool servers) {
   std::vector<std::string> names;
   for (const WorkerGroup& group : config.workers) {
+    if (!group.part_of.empty() && std::ranges::find(names, group.part_of) == names.end())
+      names.push_back(group.part_of);
     names.push_back(group.name);
     for (int i = 0; i < group.count && group.count > 1; ++i) names.push_back(worker_name(group, i));
   }
@@ -24,8 +26,13 @@ std::vector<std::string> known_nodes(const ClusterConfig& config, bool servers) 
   return names;
 }
 
+bool is_called(const WorkerGroup& group, const std::string& name) {
+  return group.name == name || group.part_of == name;
+}
+
 bool is_group(const ClusterConfig& config, const std::string& name) {
-  return std::ranges::find(config.workers, name, &WorkerGroup::name) != config.workers.end();
+  return std::ranges::any_of(config.workers,
+                             [&](const WorkerGroup& group) { return is_called(group, name); });
 }
 
 Result<void> require_node(const ClusterConfig& config, const std::string& name, bool servers) {
@@ -40,7 +47,7 @@ std::vector<std::string> workers_named(const ClusterConfig& config, const std::s
   std::vector<std::string> names;
   for (const WorkerGroup& group : config.workers)
     for (int i = 0; i < group.count; ++i)
-      if (group.name == name || worker_name(group, i) == name)
+      if (is_called(group, name) || worker_name(group, i) == name)
         names.push_back(worker_name(group, i));
   return names;
 }
@@ -64,7 +71,7 @@ Result<void> change_links(ClusterConfig& config, const std::string& node,
   }
   if (!is_group(config, node)) split_groups(config);
   for (WorkerGroup& group : config.workers) {
-    if (group.name != node) continue;
+    if (!is_called(group, node)) continue;
     if (group.traces.empty()) change(group.link, nullptr);
     const LinkModel before = group.link;
     for (auto& trace : group.traces) {
@@ -98,6 +105,7 @@ void split_groups(ClusterConfig& config) {
       WorkerGroup one = group;
       one.name = worker_name(group, i);
       one.count = 1;
+      if (one.name != group.name) one.part_of = group.name;
       if (const auto trace = trace_of(group, i)) one.traces = {trace};
       alone.push_back(std::move(one));
     }
@@ -140,6 +148,7 @@ Result<void> add_workers(ClusterConfig& config, int count, const std::string& li
       WorkerGroup more = group;
       more.name = fmt::format("{}-more", like);
       more.count = count;
+      more.part_of = {};
       if (const auto trace = trace_of(group, i)) more.traces = {trace};
       // Who comes and goes by a trace, does so for each of them.
       const std::vector<ChurnEvent> events = config.churn;

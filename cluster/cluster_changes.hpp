@@ -16,8 +16,8 @@ namespace rubato::cluster {
 // What the name of all servers together is here.
 inline constexpr const char* kServersNode = "servers";
 
-// Every worker that the groups make is a group of its own, by the worker's name. [[churn]] stays
-// right: it names workers, and `like` follows.
+// Every worker that the groups make is a group of its own, by the worker's name. Changes still know
+// the name of its group. [[churn]] stays right: it names workers, and `like` follows.
 void split_groups(ClusterConfig& config);
 
 // The worker, or all workers of the group, are not there, and neither are their events of

@@ -96,6 +96,7 @@ struct WorkerGroup {
   // One a worker, or one for all; empty: the group has none.
   std::vector<std::shared_ptr<const NodeTrace>> traces = {};
   std::size_t section = 0;  // which [[workers]] of the file
+  std::string part_of = {};  // the group that split_groups() took this worker from; empty: none
 };
 
 // "name-2"; just "name" where the group has one worker.

@@ -11,6 +11,7 @@
 #include "base/numbers.hpp"
 #include "base/time.hpp"
 #include "scheduler/scheduler.hpp"
+#include "sync/overhead_mean.hpp"
 
 namespace rubato::scheduler {
 namespace {
@@ -73,14 +74,17 @@ std::vector<RunSample> RunSampler::poll(double seconds, const Scheduler& schedul
     const proto::Progress& at = scheduler.progress(WorkerId{static_cast<std::uint32_t>(i)});
     proto::Progress& then = before_[i];
     if (at.steps == then.steps && at.commits == then.commits) continue;
+    const std::uint64_t commits = at.commits - then.commits;
+    const Duration round_trip =
+        commits > 0 ? sync::overhead_of_last(then.overhead, at.overhead, commits) : Duration{};
     samples.push_back({.seconds = seconds,
                        .worker = workers[i].name,
                        .steps = at.steps - then.steps,
-                       .commits = at.commits - then.commits,
+                       .commits = commits,
                        .compute = since(at.compute, then.compute),
                        .wait = since(at.wait, then.wait),
                        .communicate = since(at.communicate, then.communicate),
-                       .round_trip = at.overhead.seconds(),
+                       .round_trip = round_trip.seconds(),
                        .bytes_up = at.bytes_up - std::min(at.bytes_up, then.bytes_up),
                        .bytes_down = at.bytes_down - std::min(at.bytes_down, then.bytes_down)});
     then = at;

@@ -3,8 +3,7 @@
 // them.
 // Cost: at most 1 MB of text an hour for 16 workers; more workers are sampled more rarely.
 // Pure. Units: seconds since training started; all figures of a sample are since the worker's
-// sample before, but `round_trip`. Threads: one owner. Errors: BadInput for text that is no such
-// file.
+// sample before. Threads: one owner. Errors: BadInput for text that is no such file.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +26,7 @@ struct RunSample {
   double compute = 0;
   double wait = 0;
   double communicate = 0;
-  double round_trip = 0;  // of its last commits, without the gate's part; 0: it made none
+  double round_trip = 0;  // of one of these commits, without the gate's part; 0: it made none
   std::uint64_t bytes_up = 0;
   std::uint64_t bytes_down = 0;
 };

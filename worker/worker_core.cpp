@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/timers.hpp"
+#include "sync/overhead_mean.hpp"
 
 namespace rubato::worker {
 
@@ -13,10 +14,9 @@ using proto::Role;
 namespace {
 
 constexpr double kStepTimeEwma = 0.2;
-constexpr double kOverheadEwma = 0.5;  // of a commit's time: it changes more than a step's
 
-Duration ewma(Duration old, Duration sample, double factor) {
-  return old * (1 - factor) + sample * factor;
+Duration step_mean(Duration mean, Duration step) {
+  return mean * (1 - kStepTimeEwma) + step * kStepTimeEwma;
 }
 
 MembershipOptions membership_options(const WorkerOptions& options) {
@@ -375,7 +375,7 @@ void WorkerCore::on_commit_answered(Instant now, const Exchange::Reply& reply) {
     ++refused_commits_;
     if (alignment_) alignment_->begin_anew();
   }
-  progress_.overhead = ewma(progress_.overhead, reply.overhead(), kOverheadEwma);
+  progress_.overhead = sync::overhead_mean(progress_.overhead, reply.overhead());
   if (!overlapped_) {
     const Duration idle = early ? reply.round_trip - (now - early_since_) : reply.round_trip;
     const Duration waited = std::min(reply.held, idle);
@@ -424,8 +424,7 @@ void WorkerCore::on_step(Instant now, const StepReport& report) {
   progress_.compute += report.spent;
   progress_.late = report.late;
   const bool first = progress_.steps == 1 || std::exchange(time_anew_, false);
-  progress_.step_time =
-      first ? report.spent : ewma(progress_.step_time, report.spent, kStepTimeEwma);
+  progress_.step_time = first ? report.spent : step_mean(progress_.step_time, report.spent);
   progress_.batch = share_.batch;
   loss_sum_ += report.loss_sum;
   loss_samples_ += static_cast<std::uint64_t>(report.samples);

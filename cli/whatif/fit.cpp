@@ -79,7 +79,9 @@ cluster::WorkerGroup* group_of(cluster::ClusterConfig& config, const std::string
 }
 
 void set_device(cluster::WorkerGroup& group, const WorkerFit& fit) {
-  group.device.step_seconds = fit.step_seconds;
+  const bool in_file = fit.file_step > 0 && group.device.step_seconds > 0;
+  const double changed = in_file ? group.device.step_seconds / fit.file_step : 1;
+  group.device.step_seconds = fit.step_seconds * changed;
   group.device.jitter = fit.jitter;
   group.device.drift = 0;
   group.device.slow = {};
@@ -180,6 +182,12 @@ LinkFit fit_links(const LinkFit& links, const std::vector<WorkerFit>& measured,
   }
   if (!links.unshaped && 2 * quick > compared) return {.unshaped = true};
   return better;
+}
+
+void add_file_steps(std::vector<WorkerFit>& workers, const cluster::ClusterConfig& file) {
+  for (const cluster::WorkerProfile& profile : cluster::all_profiles(file))
+    for (WorkerFit& worker : workers)
+      if (worker.worker == profile.name) worker.file_step = profile.device.step_seconds;
 }
 
 Result<void> apply_fit(cluster::ClusterConfig& config, const std::vector<WorkerFit>& workers,

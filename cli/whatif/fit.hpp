@@ -22,6 +22,7 @@ struct WorkerFit {
   std::uint64_t steps = 0;
   std::uint64_t commits = 0;
   double step_seconds = 0;  // mean
+  double file_step = 0;     // that the cluster file gives it; 0: none
   double jitter = 0;        // of a step, as a fraction of the mean; 0 with `speed`
   // Where step times drift: a step takes 1 / speed of the mean. Else empty.
   std::vector<cluster::TracePoint> speed = {};
@@ -46,8 +47,12 @@ struct LinkFit {
 LinkFit fit_links(const LinkFit& links, const std::vector<WorkerFit>& measured,
                   const std::vector<WorkerFit>& replayed);
 
+// What the cluster file gives each worker, before anything changes it.
+void add_file_steps(std::vector<WorkerFit>& workers, const cluster::ClusterConfig& file);
+
 // The cluster file's cluster becomes the one that was measured: devices, links, and who came, left
-// and was lost. A worker of the file that never joined is removed.
+// and was lost. A worker of the file that never joined is removed. `config` may be the file with
+// another setting, such as a larger batch: a step is as many times longer as in the file.
 [[nodiscard]] Result<void> apply_fit(cluster::ClusterConfig& config,
                                      const std::vector<WorkerFit>& workers, const LinkFit& links,
                                      const RunRecord& record);

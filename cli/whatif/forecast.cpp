@@ -133,6 +133,8 @@ Forecast forecast(const std::string& name, const std::vector<RunRecord>& runs) {
   f.steps_per_second = median_of(
       runs, [&](const RunRecord& run) { return run.seconds > 0 ? steps(run) / run.seconds : 0; });
   f.steps = median_of(runs, steps);
+  f.commits =
+      median_of(runs, [](const RunRecord& run) { return static_cast<double>(run.commits); });
   f.bytes = median_of(runs, [](const RunRecord& run) {
     return static_cast<double>(run.bytes_up + run.bytes_down);
   });
@@ -299,6 +301,7 @@ report::Json forecast_json(const Forecast& f) {
           {"commit_s", number_json(f.commit_seconds)},
           {"steps_per_s", number_json(f.steps_per_second)},
           {"steps", f.steps},
+          {"commits", f.commits},
           {"bytes", f.bytes},
           {"joules", report::optional_json(f.joules)},
           {"compute_share", f.compute_share},

@@ -29,6 +29,7 @@ struct Forecast {
   double commit_seconds = 0;          // likewise, from commit to commit
   double steps_per_second = 0;        // of all workers
   double steps = 0;                   // until the run ended
+  double commits = 0;                 // likewise
   double bytes = 0;                   // both directions
   std::optional<double> joules = {};  // empty: what the devices draw is unknown
   double compute_share = 0;

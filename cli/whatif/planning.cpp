@@ -143,19 +143,45 @@ bool Useless::confirmed() const {
   return ratio <= kWorthLess;
 }
 
-std::string useless_text(const Useless& useless, const Forecast& with) {
+bool Useless::sure() const {
+  return interval.high <= kWorthLess || interval.low > kWorthLess;
+}
+
+Useless useless_of(const std::vector<std::string>& workers, const std::vector<RunRecord>& with,
+                   const std::vector<RunRecord>& without) {
+  RUBATO_CHECK(with.size() == without.size() && !with.empty(), "runs of the same seeds");
+  Useless useless{workers, forecast("with the slowest", with),
+                  forecast("without the slowest", without)};
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < with.size(); ++i) {
+    const double before = target_time(with[i]);
+    // One that arrived neither way counts as a miss.
+    ratios.push_back(std::isfinite(before) ? target_time(without[i]) / before : kNever);
+  }
+  useless.ratio = report::median(ratios);
+  useless.interval = report::bootstrap_median(ratios);
+  return useless;
+}
+
+std::string useless_text(const Useless& useless) {
+  const auto change = [](double ratio) {
+    return std::isfinite(ratio) ? fmt::format("{:+.1f} %", 100 * (ratio - 1)) : "a miss";
+  };
   const std::string names = fmt::format("{}", fmt::join(useless.workers, ", "));
-  const std::string time = std::isfinite(useless.ratio)
-                               ? fmt::format("{:.1f} % {} time", 100 * std::abs(useless.ratio - 1),
-                                             useless.ratio > 1 ? "more" : "less")
-                               : std::string("the target is missed");
+  const std::string time =
+      std::isfinite(useless.ratio)
+          ? fmt::format("{:.1f} % {} time ({} to {}, {})", 100 * std::abs(useless.ratio - 1),
+                        useless.ratio > 1 ? "more" : "less", change(useless.interval.low),
+                        change(useless.interval.high), counted(useless.without.runs, "seed"))
+          : std::string("the target is missed");
   std::string energy;
-  if (with.joules && useless.without.joules)
+  if (useless.with.joules && useless.without.joules)
     energy = fmt::format(" and {} instead of {}", joules_text(useless.without.joules),
-                         joules_text(with.joules));
+                         joules_text(useless.with.joules));
   return fmt::format(
-      "{}: {}. Without {}: {}{}.",
-      useless.confirmed() ? "Not worth their energy" : "Slow, but worth their energy", names,
+      "{}{}: {}. Without {}: {}{}.",
+      useless.confirmed() ? "Not worth their energy" : "Slow, but worth their energy",
+      useless.sure() ? "" : " (maybe by chance)", names,
       useless.workers.size() == 1 ? "it" : "them", time, energy);
 }
 
@@ -178,7 +204,10 @@ report::Json loss_json(const Loss& loss) {
 report::Json useless_json(const Useless& useless) {
   return {{"workers", useless.workers},
           {"confirmed", useless.confirmed()},
+          {"sure", useless.sure()},
           {"ratio", report::number_json(useless.ratio)},
+          {"ratio_interval",
+           {report::number_json(useless.interval.low), report::number_json(useless.interval.high)}},
           {"without", forecast_json(useless.without)}};
 }
 

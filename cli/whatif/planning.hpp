@@ -48,12 +48,19 @@ std::string loss_table(const std::vector<Loss>& losses, std::size_t width = kAny
 // them.
 struct Useless {
   std::vector<std::string> workers;
+  Forecast with;
   Forecast without;
-  double ratio = 1;  // of the times to the target
+  double ratio = 1;                // without by with, the median over the seeds
+  report::Interval interval = {};  // 95 %, of `ratio`
   // Without them the run takes at most 5 % longer.
   bool confirmed() const;
+  // More seeds would say the same: the interval lies on one side of these 5 %.
+  bool sure() const;
 };
-std::string useless_text(const Useless& useless, const Forecast& with);
+// Requires: as many runs of each, in the order of the same seeds.
+Useless useless_of(const std::vector<std::string>& workers, const std::vector<RunRecord>& with,
+                   const std::vector<RunRecord>& without);
+std::string useless_text(const Useless& useless);
 
 report::Json size_json(const Size& size);
 report::Json loss_json(const Loss& loss);

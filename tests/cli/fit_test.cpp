@@ -173,6 +173,52 @@ TEST_CASE("fit: the cluster becomes what was measured, and who came and went is 
   CHECK_FALSE(cluster::names_links(*fewer));
 }
 
+TEST_CASE("fit: a step follows another batch or model as it does in the file") {
+  const std::string devices = R"(
+[[workers]]
+name = "pi"
+count = 2
+device = "board"
+[[workers]]
+name = "laptop"
+step_seconds = 0.1
+[stop]
+max_seconds = 60
+)";
+  const std::string catalog = R"(
+[[devices]]
+name = "board"
+gflops = 1.0
+efficiency = 0.5
+source = "a test"
+)";
+  const auto parse = [&](const std::vector<Setting>& settings, const cluster::ClusterChange& edit) {
+    auto config = cluster::parse_cluster(devices, "c.toml", catalog, settings, {}, edit);
+    REQUIRE_MESSAGE(config.has_value(), config.error().message);
+    return cluster::worker_profiles(*config);
+  };
+  const auto file = cluster::parse_cluster(devices, "c.toml", catalog);
+  REQUIRE_MESSAGE(file.has_value(), file.error().message);
+  const double asked = cluster::worker_profiles(*file)[0].device.step_seconds;
+  // pi-0 needed a tenth more than its row says. Nobody heard of pi-1's steps.
+  std::vector<WorkerFit> workers{{.worker = "pi-0", .step_seconds = 1.1 * asked},
+                                 {.worker = "laptop", .step_seconds = 0.12}};
+  add_file_steps(workers, *file);
+  CHECK(workers[0].file_step == asked);
+  CHECK(workers[1].file_step == 0.1);
+  const auto edit = [&](cluster::ClusterConfig& c) {
+    return apply_fit(c, workers, {}, record_of({life("pi-0"), life("pi-1"), life("laptop")}));
+  };
+  const auto same = parse({}, edit);
+  CHECK(same[0].device.step_seconds == doctest::Approx(1.1 * asked));
+  CHECK(same[2].device.step_seconds == doctest::Approx(0.12));
+  const auto larger = parse({{"training.batch", "64"}}, edit);
+  CHECK(larger[0].device.step_seconds == doctest::Approx(2.2 * asked));
+  CHECK(larger[1].device.step_seconds == doctest::Approx(2 * asked));
+  // `step_seconds` is the time of a mini-batch, whatever its size.
+  CHECK(larger[2].device.step_seconds == doctest::Approx(0.12));
+}
+
 TEST_CASE("fit: a worker of [[churn]] joined when its process was there") {
   const std::string churn =
       "[[churn]]\nat = 10\nworker = 'laptop'\ndo = 'leave'\n"

@@ -71,17 +71,30 @@ TEST_CASE("plan: a loss costs the median of what each seed loses") {
 }
 
 TEST_CASE("plan: workers are not worth their energy if nobody misses them") {
-  const Forecast with = forecast("as it is", {run_of(100, 50, 5)});
-  Useless useless{{"slow-0", "slow-1"}, forecast("without", {run_of(104, 30, 5)}), 1.04};
+  const std::vector<RunRecord> with{run_of(100, 50, 5), run_of(200, 50, 5), run_of(100, 50, 5)};
+  const auto without = [](double one, double two, double three) {
+    return std::vector<RunRecord>{run_of(one, 30, 5), run_of(two, 30, 5), run_of(three, 30, 5)};
+  };
+  const Useless useless = useless_of({"slow-0", "slow-1"}, with, without(104, 206, 98));
+  CHECK(useless.ratio == doctest::Approx(1.03));
   CHECK(useless.confirmed());
-  CHECK(useless_text(useless, with) ==
-        "Not worth their energy: slow-0, slow-1. Without them: 4.0 % more time and 30 J instead of "
-        "50 J.");
-  useless.workers.pop_back();
-  useless.ratio = 1.2;
-  CHECK_FALSE(useless.confirmed());
-  CHECK(
-      useless_text(useless, with).starts_with("Slow, but worth their energy: slow-0. Without it"));
+  CHECK(useless.sure());
+  CHECK(useless_text(useless) ==
+        "Not worth their energy: slow-0, slow-1. Without them: 3.0 % more time (-2.0 % to +4.0 %, "
+        "3 seeds) and 30 J instead of 50 J.");
+  const Useless missed = useless_of({"slow-0"}, with, without(120, 220, 130));
+  CHECK_FALSE(missed.confirmed());
+  CHECK(missed.sure());
+  CHECK(useless_text(missed).starts_with("Slow, but worth their energy: slow-0. Without it: 20.0"));
+}
+
+TEST_CASE("plan: seeds on both sides of 5 % do not say whether workers are missed") {
+  const std::vector<RunRecord> with{run_of(100, 50, 5), run_of(100, 50, 5), run_of(100, 50, 5)};
+  const std::vector<RunRecord> without{run_of(90, 50, 5), run_of(102, 50, 5), run_of(140, 50, 5)};
+  const Useless useless = useless_of({"slow"}, with, without);
+  CHECK(useless.ratio == doctest::Approx(1.02));
+  CHECK_FALSE(useless.sure());
+  CHECK(useless_text(useless).starts_with("Not worth their energy (maybe by chance): slow. "));
 }
 
 }  // namespace

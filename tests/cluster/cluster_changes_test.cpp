@@ -90,6 +90,36 @@ TEST_CASE("changes: a link is another one, or twice as fast, of one worker or of
   CHECK_FALSE(names_links(*none));
 }
 
+TEST_CASE("changes: a group keeps its name where each of its workers stands alone") {
+  const auto split = [](const ClusterChange& change) {
+    return changed([&](ClusterConfig& c) -> Result<void> {
+      split_groups(c);
+      c.workers[0].device.step_seconds = 0.7;
+      return change(c);
+    });
+  };
+  const auto fewer = split([](ClusterConfig& c) { return remove_workers(c, "pi"); });
+  const auto more = split([](ClusterConfig& c) { return add_workers(c, 2, "pi"); });
+  const auto link =
+      split([](ClusterConfig& c) { return set_link(c, "pi", {.latency_seconds = 1}); });
+  REQUIRE(fewer.has_value());
+  REQUIRE(more.has_value());
+  REQUIRE(link.has_value());
+  CHECK(names_of(*fewer) == std::vector<std::string>{"laptop"});
+  CHECK(more->workers.back().name == "pi-more");
+  CHECK(more->workers.back().count == 2);
+  CHECK(more->workers.back().device.step_seconds == 0.7);
+  for (const WorkerProfile& worker : worker_profiles(*link))
+    CHECK((worker.link.latency_seconds == 1) == worker.name.starts_with("pi-"));
+  // A new worker is no part of the group that it is like.
+  const auto both = split([](ClusterConfig& c) -> Result<void> {
+    RUBATO_TRY(add_workers(c, 1, "pi"));
+    return remove_workers(c, "pi");
+  });
+  REQUIRE(both.has_value());
+  CHECK(names_of(*both) == std::vector<std::string>{"laptop", "pi-more"});
+}
+
 TEST_CASE("changes: a traced link is twice as fast at every moment") {
   const auto config = changed([](ClusterConfig& c) {
     auto trace = std::make_shared<NodeTrace>();

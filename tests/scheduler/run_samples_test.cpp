@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "sync/overhead_mean.hpp"
+#include "tests/scheduler/scheduler_world.hpp"
+
 namespace rubato::scheduler {
 namespace {
 
@@ -33,6 +36,48 @@ TEST_CASE("samples: what is written is read again, with its notes") {
   CHECK(again.round_trip == sample.round_trip);
   CHECK(again.bytes_up == sample.bytes_up);
   CHECK(again.bytes_down == sample.bytes_down);
+}
+
+TEST_CASE("samples: what commits cost follows from the moving mean that begins at 0") {
+  Duration mean{};
+  for (const double cost : {0.08, 0.04, 0.3, 0.001}) {
+    const Duration before = mean;
+    mean = sync::overhead_mean(mean, Duration::from_seconds(cost));
+    CHECK(sync::overhead_of_last(before, mean, 1).seconds() == doctest::Approx(cost));
+  }
+  for (const std::uint64_t commits : {2, 3, 20, 5000}) {
+    const Duration before = mean;
+    for (std::uint64_t i = 0; i < commits; ++i)
+      mean = sync::overhead_mean(mean, Duration::from_seconds(0.08));
+    CHECK(sync::overhead_of_last(before, mean, commits).seconds() == doctest::Approx(0.08));
+  }
+  // A new process begins at 0.
+  const Duration anew = sync::overhead_mean({}, Duration::from_seconds(0.05));
+  CHECK(sync::overhead_of_last(mean, anew, 1).seconds() == doctest::Approx(0.05));
+}
+
+TEST_CASE("samples: each has what commits cost since the one before") {
+  SchedulerWorld world;
+  world.start();
+  RunSampler sampler;
+  proto::Progress told;
+  double seconds = 0;
+  const auto commits = [&](int count, double cost) {
+    for (int i = 0; i < count; ++i) {
+      ++told.commits;
+      told.overhead = sync::overhead_mean(told.overhead, Duration::from_seconds(cost));
+    }
+    ++told.steps;
+    world.now = world.now + kSecond;
+    world.from_worker(kZero, told);
+    const auto samples = sampler.poll(++seconds, world.scheduler);
+    REQUIRE(samples.size() == 1);
+    CHECK(samples[0].commits == static_cast<std::uint64_t>(count));
+    return samples[0].round_trip;
+  };
+  CHECK(commits(1, 0.2) == doctest::Approx(0.2));
+  CHECK(commits(0, 0) == 0);
+  CHECK(commits(3, 0.4) == doctest::Approx(0.4));
 }
 
 TEST_CASE("samples: 16 workers write less than 1 MB an hour") {
