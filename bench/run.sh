@@ -5,14 +5,15 @@
 # A missed bar is a row that says NO; the exit code is 1 only when a benchmark failed to run.
 # Usage: bench/run.sh [--quick] [BENCH...]
 #   BENCH: path ps-lite shm codec cpu links memory events order early profile recovery throttle
-#     simgrid loop steps; default: these. Half an hour each: runs slow-links
+#     simgrid loop steps; default: these. A quarter of an hour: truth. Half an hour each: runs
+#     slow-links
 #   PSLITE_BENCH=/path/to/ps_lite_peer: the ps-lite peer, built as docs/performance.md tells
 set -eu
 cd "$(dirname "$0")/.."
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 
 usual="path ps-lite shm codec cpu links memory events order early profile recovery throttle simgrid loop steps"
-all="$usual runs slow-links"
+all="$usual truth runs slow-links"
 quick=""
 if [ "${1:-}" = --quick ]; then quick=--quick; shift; fi
 # shellcheck disable=SC2086  # a list of words
@@ -52,6 +53,7 @@ program() {
     slow-links) echo "bench/slow_links.py $quick" ;;
     simgrid) echo "$build/bench/bench_simgrid $quick" ;;
     steps) echo "bench/step_prediction.py $quick" ;;
+    truth) echo "bench/truth.py $quick" ;;
     loop) echo "bench/own_loop.py $quick" ;;
     recovery) echo "$build/bench/bench_recovery $quick" ;;
   esac
