@@ -160,11 +160,11 @@ QUESTIONS = [
              [without("late"), sync("asp"), setting("training.batch", 64), more_like(1, "box")],
              {"churn": [{"at": 4, "do": "join", "worker": "late"}],
               "dataset": {"partition": "dirichlet:1"}}),
-    Question("changing link", "tempo", 0.5,
+    Question("changing link", "tempo", 0.6,
              [{"name": "box", "count": 2, "step_seconds": 0.08, "latency_seconds": 0.01},
               {"name": "far", "step_seconds": 0.06, "latency_seconds": 0.01,
                "trace": ["far.csv"]}],
-             [sync("asp"), sync("bsp"), without("far"), codec("int8")]),
+             [sync("asp"), sync("adsp"), without("far"), codec("int8")]),
 ]
 # Of the question whose link changes: Mb/s, every two seconds anew, in turns.
 RATES = (16, 4, 2, 8)

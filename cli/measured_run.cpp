@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -18,9 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Links are fitted so often at most, and until a round trip is so near.
+// Links are fitted so often at most, each time to so many seeds.
 constexpr int kLinkFits = 4;
-constexpr double kRoundTripOff = 0.01;
+constexpr int kLinkFitSeeds = 5;
 
 // Where the samples of a run lie: of `up` and `scheduler` in its directory, of `compare --real` in
 // one below it.
@@ -53,15 +52,6 @@ Result<MeasuredRun> read_one(const std::string& directory, const report::Compari
   if (comparison.target_loss)
     run.settings.push_back({"stop.target_loss", fmt::format("{}", *comparison.target_loss)});
   return run;
-}
-
-bool near(const std::vector<whatif::WorkerFit>& measured,
-          const std::vector<whatif::WorkerFit>& replayed) {
-  return std::ranges::all_of(measured, [&](const whatif::WorkerFit& real) {
-    const auto played = std::ranges::find(replayed, real.worker, &whatif::WorkerFit::worker);
-    return played == replayed.end() ||
-           std::abs(played->round_trip - real.round_trip) <= kRoundTripOff * real.round_trip;
-  });
 }
 
 }  // namespace
@@ -112,16 +102,17 @@ Result<whatif::Base> fit_cluster(const MeasuredRun& run, int threads, RunData& d
     };
     RUBATO_TRY(whatif::read_base(base, "as measured"));
     if (i == kLinkFits) return base;
-    std::vector<scheduler::RunSample> samples;
+    whatif::Replays replays(kLinkFitSeeds);
     RUBATO_TRY(run_variants(
         {as_long(base, run.record.seconds)},
-        {.threads = threads,
+        {.seeds = kLinkFitSeeds,
+         .threads = threads,
          .quiet = true,
-         .on_samples = [&](std::size_t, std::size_t, auto its) { samples = std::move(its); }},
+         .on_samples = [&](std::size_t, std::size_t seed,
+                           const auto& samples) { replays[seed] = whatif::fit_workers(samples); }},
         data, stop));
-    const auto replayed = whatif::fit_workers(samples);
-    if (near(measured, replayed)) return base;
-    links = whatif::fit_links(links, measured, replayed);
+    if (whatif::links_fit(measured, replays)) return base;
+    links = whatif::fit_links(links, measured, replays);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "cluster/churn.hpp"
@@ -92,6 +93,31 @@ void set_device(cluster::WorkerGroup& group, const WorkerFit& fit) {
   if (!trace->empty()) group.traces.push_back(std::move(trace));
 }
 
+// Of a worker's commits, over the seeds of a replay.
+struct PlayedRoundTrip {
+  double mean = 0, deviation = 0;
+  bool explains(double real) const {
+    constexpr double kBeyond = 0.01, kDeviations = 3;
+    return std::abs(real - mean) <= std::max(kBeyond * real, kDeviations * deviation);
+  }
+};
+
+std::optional<PlayedRoundTrip> played_round_trip(const std::string& worker,
+                                                 const Replays& replays) {
+  double count = 0, sum = 0, squares = 0;
+  for (const auto& replay : replays) {
+    const auto played = std::ranges::find(replay, worker, &WorkerFit::worker);
+    if (played == replay.end() || played->commits == 0) continue;
+    ++count;
+    sum += played->round_trip;
+    squares += played->round_trip * played->round_trip;
+  }
+  if (count == 0) return std::nullopt;
+  const double mean = sum / count;
+  const double variance = count > 1 ? (squares - count * mean * mean) / (count - 1) : 0;
+  return PlayedRoundTrip{mean, std::sqrt(std::max(0.0, variance))};
+}
+
 // A process takes a while to start: the joins of the file happened later.
 void retime_joins(cluster::ClusterConfig& config, const RunRecord& record) {
   std::map<std::string, std::vector<double>> joined;
@@ -169,16 +195,24 @@ std::vector<WorkerFit> fit_workers(const std::vector<scheduler::RunSample>& samp
   return fits;
 }
 
+bool links_fit(const std::vector<WorkerFit>& measured, const Replays& replays) {
+  return std::ranges::all_of(measured, [&](const WorkerFit& real) {
+    const auto played = played_round_trip(real.worker, replays);
+    return !played || real.commits == 0 || played->explains(real.round_trip);
+  });
+}
+
 LinkFit fit_links(const LinkFit& links, const std::vector<WorkerFit>& measured,
-                  const std::vector<WorkerFit>& replayed) {
+                  const Replays& replays) {
   LinkFit better = links;
   std::size_t compared = 0, quick = 0;
   for (const WorkerFit& real : measured) {
-    const auto played = std::ranges::find(replayed, real.worker, &WorkerFit::worker);
-    if (played == replayed.end() || real.commits == 0 || played->commits == 0) continue;
+    const auto played = played_round_trip(real.worker, replays);
+    if (!played || real.commits == 0) continue;
     ++compared;
-    if (real.round_trip < played->round_trip / 2) ++quick;
-    better.more_latency[real.worker] += (real.round_trip - played->round_trip) / 2;
+    if (real.round_trip < played->mean / 2) ++quick;
+    if (!played->explains(real.round_trip))
+      better.more_latency[real.worker] += (real.round_trip - played->mean) / 2;
   }
   if (!links.unshaped && 2 * quick > compared) return {.unshaped = true};
   return better;

@@ -42,10 +42,16 @@ struct LinkFit {
   bool unshaped = false;                            // the links of the file had no effect
   std::map<std::string, double> more_latency = {};  // one way, by worker; below 0: less
 };
-// `links`, with which `replayed` ran, and what is still missing to `measured`. Links are found to
-// have had no effect where most round trips are less than half of what they ask.
+// What each of several seeds of a replay came to.
+using Replays = std::vector<std::vector<WorkerFit>>;
+// Whether the round trip of every worker is the mean of the replays, to 1 % or three deviations of
+// a seed.
+bool links_fit(const std::vector<WorkerFit>& measured, const Replays& replays);
+// `links`, with which the replays ran, and what is still missing to `measured`, beyond what seeds
+// differ by: where transfers share a link, chance moves a round trip more than latency does. Links
+// are found to have had no effect where most round trips are less than half of what they ask.
 LinkFit fit_links(const LinkFit& links, const std::vector<WorkerFit>& measured,
-                  const std::vector<WorkerFit>& replayed);
+                  const Replays& replays);
 
 // What the cluster file gives each worker, before anything changes it.
 void add_file_steps(std::vector<WorkerFit>& workers, const cluster::ClusterConfig& file);

@@ -124,8 +124,8 @@ TEST_CASE("fit: links move by half of what a round trip lacks, or had no effect"
   const std::vector<WorkerFit> measured{{.worker = "pi-0", .commits = 3, .round_trip = 0.3},
                                         {.worker = "pi-1", .commits = 3, .round_trip = 0.1}};
   const auto played = [](double one, double other) {
-    return std::vector<WorkerFit>{{.worker = "pi-0", .commits = 3, .round_trip = one},
-                                  {.worker = "pi-1", .commits = 3, .round_trip = other}};
+    return Replays{{{.worker = "pi-0", .commits = 3, .round_trip = one},
+                    {.worker = "pi-1", .commits = 3, .round_trip = other}}};
   };
   const LinkFit first = fit_links({}, measured, played(0.2, 0.12));
   CHECK_FALSE(first.unshaped);
@@ -134,6 +134,25 @@ TEST_CASE("fit: links move by half of what a round trip lacks, or had no effect"
   const LinkFit second = fit_links(first, measured, played(0.28, 0.1));
   CHECK(second.more_latency.at("pi-0") == doctest::Approx(0.06));
   CHECK(fit_links({}, measured, played(3, 2)).unshaped);
+  CHECK_FALSE(links_fit(measured, played(0.28, 0.1)));
+  CHECK(links_fit(measured, played(0.299, 0.1005)));
+}
+
+TEST_CASE("fit: links stay where seeds differ by more than the round trip is off") {
+  const std::vector<WorkerFit> measured{{.worker = "pi-0", .commits = 3, .round_trip = 0.3},
+                                        {.worker = "pi-1", .commits = 3, .round_trip = 0.3}};
+  const auto seed = [](double one, double other) {
+    return std::vector<WorkerFit>{{.worker = "pi-0", .commits = 3, .round_trip = one},
+                                  {.worker = "pi-1", .commits = 3, .round_trip = other}};
+  };
+  const Replays replays{seed(0.34, 0.22), seed(0.28, 0.24)};
+  CHECK_FALSE(links_fit(measured, replays));
+  const LinkFit fit = fit_links({}, measured, replays);
+  CHECK_FALSE(fit.more_latency.contains("pi-0"));
+  CHECK(fit.more_latency.at("pi-1") == doctest::Approx(0.035));
+  // A seed in which a worker made no commit says nothing of it.
+  const Replays once{seed(0.3, 0.3), {{.worker = "pi-0", .commits = 0}}};
+  CHECK(links_fit(measured, once));
 }
 
 TEST_CASE("fit: the cluster becomes what was measured, and who came and went is in it") {
