@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/multiversion.hpp"
 #include "base/numbers.hpp"
 #include "base/packing.hpp"
 
@@ -31,6 +32,7 @@ struct Single {
   static Wide read(const std::byte* memory, std::size_t i) { return stored_at<float>(memory, i); }
   static void write(std::byte* memory, std::size_t i, Wide value) { store_at(memory, i, value); }
   static constexpr bool kRounds = false;
+  static constexpr bool kSingle = true;
 };
 
 struct Double {
@@ -38,6 +40,7 @@ struct Double {
   static Wide read(const std::byte* memory, std::size_t i) { return stored_at<double>(memory, i); }
   static void write(std::byte* memory, std::size_t i, Wide value) { store_at(memory, i, value); }
   static constexpr bool kRounds = false;
+  static constexpr bool kSingle = false;
 };
 
 struct Half {
@@ -52,6 +55,7 @@ struct Half {
     store_at(memory, i, to_f16(value));
   }
   static constexpr bool kRounds = true;
+  static constexpr bool kSingle = false;
 };
 
 struct Brain {
@@ -63,6 +67,7 @@ struct Brain {
     store_at(memory, i, to_bf16(value));
   }
   static constexpr bool kRounds = true;
+  static constexpr bool kSingle = false;
 };
 
 template <class F>
@@ -103,6 +108,39 @@ std::uint32_t is_wild(float value) {
   return (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1 : 0;
 }
 
+// What most tensors are, at the pace of the memory. `now`: float32 at any address. Return: whether
+// the update has a wild element.
+
+RUBATO_MULTIVERSION std::uint32_t subtract(float* base, const std::byte* now, std::size_t count) {
+  std::uint32_t found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    base[i] -= stored_at<float>(now, i);
+    found |= is_wild(base[i]);
+  }
+  return found;
+}
+
+RUBATO_MULTIVERSION std::uint32_t subtract_and_keep(float* base, const std::byte* now,
+                                                    float* update, std::size_t count) {
+  std::uint32_t found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto held = stored_at<float>(now, i);
+    update[i] = base[i] - held;
+    base[i] = held;
+    found |= is_wild(update[i]);
+  }
+  return found;
+}
+
+RUBATO_MULTIVERSION void move_under(float* base, std::byte* memory, const float* loaded,
+                                    std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float update = base[i] - stored_at<float>(memory, i);
+    store_at(memory, i, loaded[i] - update);
+    base[i] = loaded[i];
+  }
+}
+
 }  // namespace
 
 Difference::Taken Difference::take(std::span<const TensorMemory> tensors) {
@@ -112,6 +150,12 @@ Difference::Taken Difference::take(std::span<const TensorMemory> tensors) {
   for_each_tensor(tensors, [&](auto element, const std::byte* memory, const Place& place) {
     float* const base = base_->data() + place.at;
     float* const update = taken.values->data() + place.at;
+    if constexpr (element.kSingle) {
+      if (!place.averaged) {
+        wild |= subtract_and_keep(base, memory, update, place.count);
+        return;
+      }
+    }
     std::uint32_t found = 0;
     for (std::size_t i = 0; i < place.count; ++i) {
       const auto now = element.read(memory, i);
@@ -131,6 +175,12 @@ Difference::Taken Difference::take_over(std::span<const TensorMemory> tensors) {
   std::uint32_t wild = 0;
   for_each_tensor(tensors, [&](auto element, const std::byte* memory, const Place& place) {
     float* const base = base_->data() + place.at;
+    if constexpr (element.kSingle) {
+      if (!place.averaged) {
+        wild |= subtract(base, memory, place.count);
+        return;
+      }
+    }
     std::uint32_t found = 0;
     for (std::size_t i = 0; i < place.count; ++i) {
       const auto now = element.read(memory, i);
@@ -170,6 +220,8 @@ void Difference::load(std::span<const TensorMemory> tensors, std::span<const flo
     using Wide = typename decltype(element)::Wide;
     float* const base = base_->data() + place.at;
     const float* const loaded = parameters.data() + place.at;
+    if constexpr (element.kSingle)
+      if (!place.averaged) return move_under(base, memory, loaded, place.count);
     for (std::size_t i = 0; i < place.count; ++i) {
       const Wide held = element.read(memory, i);
       const Wide update = base[i] - held;
@@ -209,14 +261,22 @@ void Difference::undo(std::span<const TensorMemory> tensors) const {
 
 void write_tensors(std::span<const TensorMemory> tensors, std::span<const float> values) {
   for_each_tensor(tensors, [&](auto element, std::byte* memory, const Place& place) {
-    for (std::size_t i = 0; i < place.count; ++i) element.write(memory, i, values[place.at + i]);
+    const float* const from = values.data() + place.at;
+    if constexpr (element.kSingle)
+      std::memcpy(memory, from, place.count * sizeof(float));
+    else
+      for (std::size_t i = 0; i < place.count; ++i) element.write(memory, i, from[i]);
   });
 }
 
 void read_tensors(std::span<const TensorMemory> tensors, std::span<float> values) {
   for_each_tensor(tensors, [&](auto element, const std::byte* memory, const Place& place) {
-    for (std::size_t i = 0; i < place.count; ++i)
-      values[place.at + i] = static_cast<float>(element.read(memory, i));
+    float* const to = values.data() + place.at;
+    if constexpr (element.kSingle)
+      std::memcpy(to, memory, place.count * sizeof(float));
+    else
+      for (std::size_t i = 0; i < place.count; ++i)
+        to[i] = static_cast<float>(element.read(memory, i));
   });
 }
 

@@ -20,13 +20,21 @@ struct ClientHost : IdleHost {
   void drive() const {
     for (const auto& line : client.lookouts_.poll(steady_now(), *client.core_))
       client.core_->on_trouble(line);
-    client.changed_.notify_all();
+    wake();
   }
   void on_handled(Instant, const proto::Message&) const {
     const bool member = client.core_->id().has_value();
     if (member && !std::exchange(client.member_, member)) ++client.joins_;
     client.member_ = member;
-    client.changed_.notify_all();
+    wake();
+  }
+
+ private:
+  // A loop that waits is not woken for each chunk: only when it has something to do.
+  void wake() const {
+    const WorkerCore& core = *client.core_;
+    if (core.next_action() != WorkerCore::Action::Wait || core.stopped() || core.failure())
+      client.changed_.notify_all();
   }
 };
 
