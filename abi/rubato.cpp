@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/memory.hpp"
 #include "nodes/loop_worker.hpp"
 
 using rubato::Error;
@@ -303,6 +304,7 @@ int rubato_open(const rubato_options* options, const rubato_tensor* tensors, siz
     if (!worker) return rubato::fail(ErrorCode::BadInput, "rubato_open: no place for the worker");
     RUBATO_ASSIGN(auto run, run_of(options));
     RUBATO_ASSIGN(auto all, tensors_of(tensors, count));
+    if (!std::getenv("MALLOC_TRIM_THRESHOLD_")) rubato::keep_freed_memory();
     auto made = std::make_unique<rubato_worker>();
     RUBATO_ASSIGN(made->worker,
                   rubato::nodes::LoopWorker::open(std::move(run), std::move(all), made->log));

@@ -8,7 +8,7 @@ namespace rubato {
 
 // From now on freed memory stays with the process, up to 256 MiB of it. By default glibc returns
 // the chunks that libzmq receives into to the kernel and faults them in again for the next ones
-// (docs/lessons.md). Once, from main, before threads. Does nothing with other C libraries.
+// (docs/lessons.md). Does nothing with other C libraries. Any thread; the earlier, the better.
 void keep_freed_memory();
 
 inline constexpr std::size_t kLargePage = 2 << 20;
