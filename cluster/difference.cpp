@@ -172,24 +172,8 @@ Difference::Taken Difference::take(std::span<const TensorMemory> tensors) {
 
 Difference::Taken Difference::take_over(std::span<const TensorMemory> tensors) {
   RUBATO_CHECK(based(), "parameters were loaded");
-  std::uint32_t wild = 0;
-  for_each_tensor(tensors, [&](auto element, const std::byte* memory, const Place& place) {
-    float* const base = base_->data() + place.at;
-    if constexpr (element.kSingle) {
-      if (!place.averaged) {
-        wild |= subtract(base, memory, place.count);
-        return;
-      }
-    }
-    std::uint32_t found = 0;
-    for (std::size_t i = 0; i < place.count; ++i) {
-      const auto now = element.read(memory, i);
-      base[i] = static_cast<float>(place.averaged ? now : base[i] - now);
-      found |= is_wild(base[i]);
-    }
-    wild |= found;
-  });
-  return {std::exchange(base_, nullptr), wild == 0};
+  const bool finite = subtract_tensors(tensors, *base_);
+  return {std::exchange(base_, nullptr), finite};
 }
 
 Difference::Taken Difference::read(std::span<const TensorMemory> tensors) {
@@ -247,11 +231,13 @@ void Difference::stand_on(std::span<const TensorMemory> tensors, std::span<const
     base_ = pool_.take();
     std::ranges::copy(parameters, base_->begin());
   }
-  for_each_tensor(tensors, [&](auto element, const std::byte* memory_of, const Place& place) {
-    if constexpr (element.kRounds)
-      for (std::size_t i = 0; i < place.count; ++i)
-        (*base_)[place.at + i] = element.read(memory_of, i);
-  });
+  read_rounded(tensors, *base_);
+}
+
+void Difference::stand_on_moved(std::span<const float> base) {
+  RUBATO_CHECK(!based(), "it has no base");
+  base_ = pool_.take();
+  std::ranges::copy(base, base_->begin());
 }
 
 void Difference::undo(std::span<const TensorMemory> tensors) const {
@@ -278,6 +264,34 @@ void read_tensors(std::span<const TensorMemory> tensors, std::span<float> values
       for (std::size_t i = 0; i < place.count; ++i)
         to[i] = static_cast<float>(element.read(memory, i));
   });
+}
+
+void read_rounded(std::span<const TensorMemory> tensors, std::span<float> values) {
+  for_each_tensor(tensors, [&](auto element, const std::byte* memory, const Place& place) {
+    if constexpr (element.kRounds)
+      for (std::size_t i = 0; i < place.count; ++i) values[place.at + i] = element.read(memory, i);
+  });
+}
+
+bool subtract_tensors(std::span<const TensorMemory> tensors, std::span<float> values) {
+  std::uint32_t wild = 0;
+  for_each_tensor(tensors, [&](auto element, const std::byte* memory, const Place& place) {
+    float* const base = values.data() + place.at;
+    if constexpr (element.kSingle) {
+      if (!place.averaged) {
+        wild |= subtract(base, memory, place.count);
+        return;
+      }
+    }
+    std::uint32_t found = 0;
+    for (std::size_t i = 0; i < place.count; ++i) {
+      const auto now = element.read(memory, i);
+      base[i] = static_cast<float>(place.averaged ? now : base[i] - now);
+      found |= is_wild(base[i]);
+    }
+    wild |= found;
+  });
+  return wild == 0;
 }
 
 }  // namespace rubato::cluster

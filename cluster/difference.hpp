@@ -64,6 +64,8 @@ class Difference {
   // and that becomes the base if nobody else holds it; or null. Requires: not based().
   void stand_on(std::span<const TensorMemory> tensors, std::span<const float> parameters,
                 Vector memory);
+  // base <- that of somebody else, from which the tensors have moved. Requires: not based().
+  void stand_on_moved(std::span<const float> base);
   // The next load() drops U.
   void forget() { base_.reset(); }
 
@@ -79,5 +81,9 @@ class Difference {
 void write_tensors(std::span<const TensorMemory> tensors, std::span<const float> values);
 // values <- tensors.
 void read_tensors(std::span<const TensorMemory> tensors, std::span<float> values);
+// The same for tensors that cannot hold all values of float32: what they have made of them.
+void read_rounded(std::span<const TensorMemory> tensors, std::span<float> values);
+// base <- U. Returns: whether all of it is finite.
+[[nodiscard]] bool subtract_tensors(std::span<const TensorMemory> tensors, std::span<float> base);
 
 }  // namespace rubato::cluster

@@ -162,13 +162,23 @@ Result<void> ProcessTraining::carry_out(Loop& loop, StepRecord order) {
 
 // --- what the cluster asks for -------------------------------------------------------------------
 
-void ProcessTraining::begin_step(std::uint32_t index, const train::StepPlan& plan, StepTime time) {
+Result<void> ProcessTraining::keep_base(Loop& loop) {
+  RUBATO_TRY(carry_out(loop, {.kind = Kind::Keep}));
+  loop.base = Base::Own;
+  return {};
+}
+
+Result<void> ProcessTraining::begin_step(std::uint32_t index, const train::StepPlan& plan,
+                                         StepTime time) {
+  // It was to wait for the reply, but a server is away.
+  if (loops_[index].base == Base::None) RUBATO_TRY(keep_base(loops_[index]));
   StepRecord order{.kind = Kind::Train};
   order.batch = static_cast<std::uint32_t>(plan.batch);
   order.rate = plan.rate;
   order.seconds = time.began;
   order.takes = time.takes;
   submit(loops_[index], order);
+  return {};
 }
 
 Result<train::BatchResult> ProcessTraining::end_step(std::uint32_t index) {
@@ -182,14 +192,17 @@ Result<void> ProcessTraining::restart(std::uint32_t index) {
   Loop& loop = loops_[index];
   if (loop.process) loop.process->kill();
   loop.process.reset();
+  loop.base = Base::None;
   RUBATO_TRY(launch(loop, options_.workers[index], false));
   RUBATO_ASSIGN(const auto described, describe(loop));
   return {};
 }
 
-Result<worker::Update> ProcessTraining::take_update(std::uint32_t index, bool elastic) {
+Result<worker::Update> ProcessTraining::take_update(std::uint32_t index, Taking taking) {
   Loop& loop = loops_[index];
-  RUBATO_TRY(carry_out(loop, {.kind = elastic ? Kind::Take : Kind::Commit}));
+  RUBATO_TRY(carry_out(loop, {.kind = taking.elastic ? Kind::Take : Kind::Commit,
+                              .trains_on = taking.trains_on ? 1U : 0U}));
+  loop.base = taking.trains_on ? Base::Own : Base::None;
   const auto values = loop.memory.floats();
   // The buffer of the commit before, unless somebody still holds it.
   if (!loop.update || loop.update.use_count() > 1)
@@ -201,8 +214,12 @@ Result<worker::Update> ProcessTraining::take_update(std::uint32_t index, bool el
 Result<void> ProcessTraining::load(std::uint32_t index, const worker::WorkerCore& core) {
   Loop& loop = loops_[index];
   const bool restarts = core.next_action() == worker::WorkerCore::Action::Restart;
+  // It has joined again, with steps since its last commit.
+  if (loop.base == Base::Memory && !restarts) RUBATO_TRY(keep_base(loop));
   std::ranges::copy(core.parameters(), loop.memory.floats().begin());
-  return carry_out(loop, {.kind = restarts ? Kind::Restart : Kind::Load});
+  RUBATO_TRY(carry_out(loop, {.kind = restarts ? Kind::Restart : Kind::Load}));
+  if (loop.base == Base::None || restarts) loop.base = Base::Memory;
+  return {};
 }
 
 void ProcessTraining::begin_evaluation(std::span<const float> parameters) {

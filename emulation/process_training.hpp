@@ -41,18 +41,25 @@ class ProcessTraining final : public VirtualTraining {
   std::uint64_t samples() const { return samples_; }              // of all workers that began
   bool evaluates() const { return evaluates_; }
 
-  void begin_step(std::uint32_t index, const train::StepPlan& plan, StepTime time) override;
+  Result<void> begin_step(std::uint32_t index, const train::StepPlan& plan, StepTime time) override;
   Result<train::BatchResult> end_step(std::uint32_t index) override;
   Result<void> restart(std::uint32_t index) override;
-  Result<worker::Update> take_update(std::uint32_t index, bool elastic) override;
+  Result<worker::Update> take_update(std::uint32_t index, Taking taking) override;
   Result<void> load(std::uint32_t index, const worker::WorkerCore& core) override;
   void begin_evaluation(std::span<const float> parameters) override;
   Result<train::EvaluationResult> end_evaluation() override;
 
  private:
+  // What the next update of a process is measured from.
+  enum class Base {
+    None,    // nothing was loaded yet, or it was committed
+    Memory,  // what is in `memory`
+    Own,     // what the process has kept
+  };
   struct Loop {
     std::unique_ptr<LoopProcess> process;  // null: there is none
     SharedVector memory;
+    Base base = Base::None;
     StepRecord order;      // to be sent, or under way
     bool waiting = false;  // in queue_
     bool running = false;
@@ -70,6 +77,8 @@ class ProcessTraining final : public VirtualTraining {
   void dispatch();
   // Until the order of `loop` is carried out.
   Result<void> finish(Loop& loop);
+  // The base is no longer in the memory. Requires: as carry_out().
+  Result<void> keep_base(Loop& loop);
   // At once, whatever others compute. Requires: none is under way there.
   Result<void> carry_out(Loop& loop, StepRecord order);
   std::string who(const Loop& loop) const;

@@ -36,10 +36,12 @@ Result<void> ReplicaTraining::restart(std::uint32_t index) {
 }
 
 // A trainer of ours does not ask what time it is.
-void ReplicaTraining::begin_step(std::uint32_t index, const train::StepPlan& plan, StepTime) {
+Result<void> ReplicaTraining::begin_step(std::uint32_t index, const train::StepPlan& plan,
+                                         StepTime) {
   Trainer& t = trainers_[index];
   t.trainer->set_plan(plan);
   t.ticket = pool_.submit([&t] { t.result = t.trainer->step(); });
+  return {};
 }
 
 Result<train::BatchResult> ReplicaTraining::end_step(std::uint32_t index) {
@@ -47,12 +49,12 @@ Result<train::BatchResult> ReplicaTraining::end_step(std::uint32_t index) {
   return trainers_[index].result;
 }
 
-Result<worker::Update> ReplicaTraining::take_update(std::uint32_t index, bool elastic) {
+Result<worker::Update> ReplicaTraining::take_update(std::uint32_t index, Taking taking) {
   Trainer& t = trainers_[index];
   // The buffer of the commit before, unless somebody still holds it.
   if (!t.update || t.update.use_count() > 1) t.update = std::make_shared<Floats>(plan_.parameters);
   const bool finite =
-      elastic ? t.trainer->take_parameters(*t.update) : t.trainer->take_update(*t.update);
+      taking.elastic ? t.trainer->take_parameters(*t.update) : t.trainer->take_update(*t.update);
   return worker::Update{t.update, finite};
 }
 

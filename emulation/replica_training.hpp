@@ -28,10 +28,10 @@ class ReplicaTraining final : public VirtualTraining {
       const cluster::ClusterConfig& config, const cluster::ClusterPlan& plan,
       const train::DataSplit& data, int threads);
 
-  void begin_step(std::uint32_t index, const train::StepPlan& plan, StepTime time) override;
+  Result<void> begin_step(std::uint32_t index, const train::StepPlan& plan, StepTime time) override;
   Result<train::BatchResult> end_step(std::uint32_t index) override;
   Result<void> restart(std::uint32_t index) override;
-  Result<worker::Update> take_update(std::uint32_t index, bool elastic) override;
+  Result<worker::Update> take_update(std::uint32_t index, Taking taking) override;
   Result<void> load(std::uint32_t index, const worker::WorkerCore& core) override;
   void begin_evaluation(std::span<const float> parameters) override;
   Result<train::EvaluationResult> end_evaluation() override;

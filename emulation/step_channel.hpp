@@ -22,11 +22,13 @@ inline constexpr const char* kStepChannelVariable = "RUBATO_VIRTUAL";
 
 struct StepRecord {
   enum class Kind : std::uint32_t {
-    Table,     // process: the memory is there, and behind the parameters the text of the model
-    Train,     // cluster: batch, rate, seconds and takes
-    Commit,    // cluster: parameters <- U
-    Take,      // cluster: parameters <- W, and the base as well
-    Load,      // cluster: W <- parameters - U
+    Table,  // process: the memory is there, and behind the parameters the text of the model
+    Train,  // cluster: batch, rate, seconds and takes
+    // cluster: parameters <- U. The base was in that memory. `trains_on`: a base of its own <- W
+    Commit,
+    Take,      // cluster: parameters <- W; then as Commit
+    Keep,      // cluster: a base of its own <- the base; after a commit, <- W
+    Load,      // cluster: W <- parameters - U, where it has a base of its own
     Restart,   // cluster: W <- parameters
     Evaluate,  // cluster: measure the parameters
     Over,      // cluster: the run has ended
@@ -35,8 +37,8 @@ struct StepRecord {
   };
   Kind kind = Kind::Done;
   std::uint32_t batch = 0;
-  std::uint32_t finite = 1;  // Done of Commit and Take
-  std::uint32_t unused = 0;
+  std::uint32_t finite = 1;     // Done of Commit and Take
+  std::uint32_t trains_on = 0;  // Commit, Take: before the next Load
   double rate = 1;
   double loss = 0;      // Done of Train: the sum; of Evaluate: the mean
   double accuracy = 0;  // Done of Evaluate

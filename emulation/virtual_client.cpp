@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+
+#include "base/numbers.hpp"
 
 namespace rubato::emulation {
 
@@ -17,7 +20,10 @@ Result<std::unique_ptr<VirtualClient>> VirtualClient::make(
   table.parameters = parameters;
   table.text_bytes = described.size();
   RUBATO_TRY(channel.send(table, memory.descriptor()));
-  return std::make_unique<VirtualClient>(std::move(channel), std::move(memory), parameters, batch);
+  const bool doubles = std::ranges::any_of(
+      initial, [](const auto& tensor) { return tensor.element == cluster::Element::F64; });
+  return std::make_unique<VirtualClient>(std::move(channel), std::move(memory), parameters, batch,
+                                         doubles);
 }
 
 VirtualClient::Turn VirtualClient::turn() const {
@@ -65,6 +71,7 @@ VirtualClient::Turn VirtualClient::wait(Duration at_most) {
       break;
     case Kind::Commit:
     case Kind::Take:
+    case Kind::Keep:
       said_ = Action::Commit;
       break;
     case Kind::Load:
@@ -97,11 +104,40 @@ Result<VirtualClient::Turn> VirtualClient::step(double loss_sum, int samples) {
 Result<VirtualClient::Turn> VirtualClient::commit(std::span<const cluster::TensorMemory> tensors) {
   RUBATO_TRY(expect(Action::Commit, "commit"));
   if (said_ == Action::Over) return turn();
+  if (order_.kind == Kind::Keep) {
+    keep(tensors);
+    return done({});
+  }
   ++commits_;
-  const auto taken =
-      order_.kind == Kind::Take ? difference_.take_parameters(tensors) : difference_.take(tensors);
-  std::ranges::copy(*taken.values, memory_.floats().begin());
-  return done({.finite = taken.finite ? 1U : 0U});
+  return done({.finite = take(tensors) ? 1U : 0U});
+}
+
+// The memory goes round: parameters, which are the base, then U in their place. A worker that
+// trains before the next parameters are there needs a base of its own.
+bool VirtualClient::take(std::span<const cluster::TensorMemory> tensors) {
+  const bool own = order_.trains_on != 0 || doubles_;
+  const std::span<float> memory = memory_.floats();
+  if (order_.kind == Kind::Take) {
+    cluster::read_tensors(tensors, memory);
+    difference_.forget();
+    based_ = false;
+    if (own) difference_.stand_on_moved(memory);
+    return all_finite(memory);
+  }
+  if (std::exchange(based_, false)) {
+    if (!own) return cluster::subtract_tensors(tensors, memory);
+    difference_.stand_on_moved(memory);
+  }
+  const auto taken = own ? difference_.take(tensors) : difference_.take_over(tensors);
+  std::ranges::copy(*taken.values, memory.begin());
+  return taken.finite;
+}
+
+void VirtualClient::keep(std::span<const cluster::TensorMemory> tensors) {
+  if (difference_.based()) return;
+  const std::span<float> memory = memory_.floats();
+  if (!std::exchange(based_, false)) cluster::read_tensors(tensors, memory);
+  difference_.stand_on_moved(memory);
 }
 
 Result<VirtualClient::Turn> VirtualClient::load(std::span<const cluster::TensorMemory> tensors) {
@@ -111,9 +147,13 @@ Result<VirtualClient::Turn> VirtualClient::load(std::span<const cluster::TensorM
     difference_.forget();
     ++setbacks_;
   }
-  const std::span<const float> parameters = memory_.floats();
-  difference_.load(tensors, parameters);
-  if (!difference_.based()) difference_.stand_on(tensors, parameters, nullptr);
+  difference_.load(tensors, memory_.floats());
+  if (difference_.based()) return done({});
+  cluster::read_rounded(tensors, memory_.floats());
+  if (doubles_)
+    difference_.stand_on_moved(memory_.floats());
+  else
+    based_ = true;
   return done({});
 }
 
@@ -131,7 +171,10 @@ Result<void> VirtualClient::global(std::span<const cluster::TensorMemory> tensor
 
 Result<void> VirtualClient::pull(std::span<const cluster::TensorMemory> tensors) {
   RUBATO_TRY(expect(Action::Train, "pull"));
-  if (difference_.based()) difference_.undo(tensors);
+  if (difference_.based())
+    difference_.undo(tensors);
+  else if (based_)
+    cluster::write_tensors(tensors, memory_.floats());
   return {};
 }
 

@@ -26,10 +26,12 @@ class VirtualClient {
       StepChannel channel, const std::string& described, std::uint64_t parameters, int batch,
       std::span<const cluster::TensorMemory> initial);
   // For make().
-  VirtualClient(StepChannel channel, SharedVector memory, std::uint64_t parameters, int batch)
+  VirtualClient(StepChannel channel, SharedVector memory, std::uint64_t parameters, int batch,
+                bool doubles)
       : channel_(std::move(channel)),
         memory_(std::move(memory)),
         difference_(parameters),
+        doubles_(doubles),
         batch_(batch) {}
 
   [[nodiscard]] Result<Turn> step(double loss_sum, int samples);
@@ -43,13 +45,17 @@ class VirtualClient {
   std::optional<Error> failure() const { return failure_; }
 
  private:
+  bool take(std::span<const cluster::TensorMemory> tensors);
+  void keep(std::span<const cluster::TensorMemory> tensors);
   Turn turn() const;
   Turn done(StepRecord record);
   Result<void> expect(Action action, const char* call) const;
 
   StepChannel channel_;
   SharedVector memory_;
-  cluster::Difference difference_;
+  bool based_ = false;              // the memory has the base: what the last order loaded
+  cluster::Difference difference_;  // with a base of its own
+  const bool doubles_;  // some tensor is of them: it keeps what float32 cannot say of its W
   const int batch_;
   StepRecord order_;  // the last
   Action said_ = Action::Wait;

@@ -749,7 +749,9 @@ void VirtualCluster::drive(Node place, VirtualWorker& worker) {
       case WorkerCore::Action::Commit:
         worker.timeline.on_commit(now_);
         if (training_) {
-          auto update = training_->take_update(place - first_worker(), worker.core->elastic());
+          auto update = training_->take_update(place - first_worker(),
+                                               {.elastic = worker.core->elastic(),
+                                                .trains_on = worker.core->may_take_beside_steps()});
           if (!done_by(place, update)) return;
           worker.core->on_commit(now_, std::move(*update));
         } else {
@@ -774,9 +776,12 @@ void VirtualCluster::drive(Node place, VirtualWorker& worker) {
 void VirtualCluster::begin_step(Node place, VirtualWorker& worker) {
   worker.begin_step(now_, plan_.batch);
   if (worker.arriving) return;
-  if (training_)
-    training_->begin_step(place - first_worker(), worker.plan,
-                          {.began = seconds_now(), .takes = worker.step_takes.seconds()});
+  if (training_) {
+    const auto begun =
+        training_->begin_step(place - first_worker(), worker.plan,
+                              {.began = seconds_now(), .takes = worker.step_takes.seconds()});
+    if (!done_by(place, begun)) return;
+  }
   worker.step_cause = cause();
   schedule(now_ + worker.step_takes, Event::Kind::StepEnd, place, network_.life(place));
 }
@@ -788,8 +793,10 @@ void VirtualCluster::await_parameters(Node place, VirtualWorker& worker) {
   if (!end) return;
   if (training_) {
     if (!done_by(place, training_->load(place - first_worker(), *worker.core))) return;
-    training_->begin_step(place - first_worker(), worker.plan,
-                          {.began = seconds_now(), .takes = (*end - now_).seconds()});
+    const auto begun =
+        training_->begin_step(place - first_worker(), worker.plan,
+                              {.began = seconds_now(), .takes = (*end - now_).seconds()});
+    if (!done_by(place, begun)) return;
   }
   worker.step_cause = cause();
   schedule(*end, Event::Kind::StepEnd, place, network_.life(place));

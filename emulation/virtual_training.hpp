@@ -30,12 +30,17 @@ class VirtualTraining {
   virtual ~VirtualTraining() = default;
 
   // Worker `index` of the plan. Each step that begins ends before the next call for that worker.
-  virtual void begin_step(std::uint32_t index, const train::StepPlan& plan, StepTime time) = 0;
+  [[nodiscard]] virtual Result<void> begin_step(std::uint32_t index, const train::StepPlan& plan,
+                                                StepTime time) = 0;
   [[nodiscard]] virtual Result<train::BatchResult> end_step(std::uint32_t index) = 0;
   // A new process of the worker: it begins as the first one did. Requires: no step is under way.
   [[nodiscard]] virtual Result<void> restart(std::uint32_t index) = 0;
-  // U, or W where `elastic`.
-  [[nodiscard]] virtual Result<worker::Update> take_update(std::uint32_t index, bool elastic) = 0;
+  struct Taking {
+    bool elastic = false;    // W instead of U
+    bool trains_on = false;  // most likely, before the next load()
+  };
+  // U.
+  [[nodiscard]] virtual Result<worker::Update> take_update(std::uint32_t index, Taking taking) = 0;
   // What `core`, that worker's, wants loaded.
   [[nodiscard]] virtual Result<void> load(std::uint32_t index, const worker::WorkerCore& core) = 0;
 

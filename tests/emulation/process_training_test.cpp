@@ -28,7 +28,8 @@ struct Processes {
 };
 
 Result<train::BatchResult> step(ProcessTraining& training, std::uint32_t worker) {
-  training.begin_step(worker, {.batch = 4, .rate = 1}, {.began = 7, .takes = 2});
+  REQUIRE(
+      training.begin_step(worker, {.batch = 4, .rate = 1}, {.began = 7, .takes = 2}).has_value());
   return training.end_step(worker);
 }
 
@@ -44,8 +45,8 @@ TEST_CASE("own loops: steps, updates and evaluations of processes") {
   CHECK(all.initial()[0] == 2);  // of a-0
 
   // Two at a time. The loss is that before the step; b has other initial values.
-  all.begin_step(0, {.batch = 4, .rate = 1}, {});
-  all.begin_step(2, {.batch = 4, .rate = 1}, {});
+  REQUIRE(all.begin_step(0, {.batch = 4, .rate = 1}, {}).has_value());
+  REQUIRE(all.begin_step(2, {.batch = 4, .rate = 1}, {}).has_value());
   const auto of_b = all.end_step(2), of_a = all.end_step(0);
   REQUIRE(of_a.has_value());
   REQUIRE(of_b.has_value());
@@ -60,7 +61,7 @@ TEST_CASE("own loops: steps, updates and evaluations of processes") {
   CHECK(step(all, 1).has_value());
 
   // Parameters are taken as they are, and evaluated in a process of their own.
-  const auto taken = all.take_update(0, true);
+  const auto taken = all.take_update(0, {.elastic = true});
   REQUIRE(taken.has_value());
   CHECK(taken->finite);
   CHECK((*taken->values)[0] < 2);
