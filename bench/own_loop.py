@@ -360,13 +360,6 @@ def waits(folder, quick, _):
     return [row("pace of another thread while w.step() waits", pace, "%", ">= 90 %")]
 
 
-def of_run(folder):
-    """Seconds that a commit keeps a worker from its steps, by the run's own figures."""
-    results = json.loads((pathlib.Path(folder) / "out/latest/results.json").read_text("utf-8"))
-    worker = results["runs"][0]["workers"][0]
-    return (worker["wait_s"] + worker["communicate_s"]) / worker["commits"]
-
-
 def gloo(rank, port, floats, rounds, queue):
     import torch.distributed as distributed
     torch.set_num_threads(1)
@@ -405,12 +398,14 @@ def python_commit(folder, sync, floats, rounds, tcp):
 
 
 def cpp_commit(folder, hidden, seconds, tcp):
-    """What a commit of the worker in C++ keeps it from its steps."""
+    """What a commit keeps the worker in C++ from its steps: all of its run but the steps. As in
+    w.step(), the update is taken in it, and the reply loaded."""
     cluster(folder, "cpp.toml", hidden=hidden, seconds=seconds)
     rubato(folder, "up", "cpp.toml", "--sync", "asp", tcp=tcp)
     text = (pathlib.Path(folder) / "out/latest/results.json").read_text(encoding="utf-8")
-    [worker] = json.loads(text)["runs"][0]["workers"]
-    return (worker["wait_s"] + worker["communicate_s"]) / worker["commits"]
+    [run] = json.loads(text)["runs"]
+    [worker] = run["workers"]
+    return (run["seconds"] - worker["compute_s"]) / worker["commits"]
 
 
 def commits(folder, quick, _):

@@ -431,7 +431,8 @@ class Worker:
 
     def _read_loss(self, loss: Any, samples: int) -> Tuple[float, int]:
         if getattr(loss, "is_cpu", True):  # PyTorch's tensors alone have it
-            return (loss.item() if hasattr(loss, "item") else float(loss)) * samples, samples
+            item = getattr(loss, "item", None)
+            return (float(loss) if item is None else item()) * samples, samples
         # Reading it would wait for the GPU, so that sums wait there.
         part = loss.detach() * samples
         self._loss_there = part if self._loss_there is None else self._loss_there + part
