@@ -20,22 +20,23 @@ constexpr double kFarthest = 0.5;    // of the way to where its worker is, by on
 constexpr double kAlwaysGlobal = 2;  // a k that is never too far
 // Of h, a round of commits. A gap below kQuiet shows no noise, one above kNoisy too much of it.
 constexpr double kQuiet = 0.04, kNoisy = 0.12;
-constexpr double kRaise = 1.2, kLower = 0.75;
+constexpr double kRaise = 1.2, kRaiseInNoise = 1.05, kLower = 0.75;
 constexpr double kLevelMin = 0.7;          // that a gap can leave of h; a rise of the loss goes on
 constexpr double kClear = 0.25;            // of either cosine: updates are more than noise
+constexpr double kLong = 0.85;             // mean part of h below which commits are long
 constexpr double kOfOverhead = 0.3;        // h falls by sqrt(1 + kOfOverhead O/t)
 constexpr double kQuickWhereUnlike = 1.5;  // steps that a commit may take to be waited for
 constexpr double kLocalFirst = 0.3;
-constexpr double kLocalOverlapped = 0.2;  // least l where commits are not waited for
-constexpr double kLocalMin = 1.0 / 32;    // of what a rise of the loss leaves of l's bound
-constexpr double kLocalCut = 0.5;         // of l when the loss rose
-constexpr double kLocalEase = 0.7;        // of l when it stalled
-constexpr double kLocalGain = 5;          // of ln l, a round
-constexpr double kShared = 1.5;           // times `during`: what of `own` is everybody's
-constexpr double kDriftAllowed = 0.15;    // of a worker that takes no local steps
-constexpr double kAlike = -0.25;          // agreement below which data are alike, until half of it
-constexpr double kMeanGain = 0.5;         // of the means over reports, a round
-constexpr std::uint64_t kFirst = 2;       // commits whose cosines are not all known
+constexpr double kLocalWhereLong = 0.2;  // least l where commits are long
+constexpr double kLocalMin = 1.0 / 32;   // of what a rise of the loss leaves of l's bound
+constexpr double kLocalCut = 0.5;        // of l when the loss rose
+constexpr double kLocalEase = 0.7;       // of l when it stalled
+constexpr double kLocalGain = 5;         // of ln l, a round
+constexpr double kShared = 1.5;          // times `during`: what of `own` is everybody's
+constexpr double kDriftAllowed = 0.15;   // of a worker that takes no local steps
+constexpr double kAlike = -0.25;         // agreement below which data are alike, until half of it
+constexpr double kMeanGain = 0.5;        // of the means over reports, a round
+constexpr std::uint64_t kFirst = 2;      // commits whose cosines are not all known
 constexpr const char* kBack = "; back to the parameters of the last low";
 
 bool moved(double from, double to, double by) {
@@ -109,12 +110,13 @@ void TempoTuner::wait_within(double steps) {
   for (const auto& [id, progress] : members()) count_part(progress, 1);
 }
 
-bool TempoTuner::overlapped() const {
-  return parts_ < timed_ - 1e-6;
+bool TempoTuner::has_long_commits() const {
+  return timed_ > 0 && parts_ < kLong * timed_;
 }
 
-bool TempoTuner::clear() const {
-  return std::max(lately_.own, lately_.during) > kClear;
+// The update of a long commit holds several steps, so its cosines tell progress from noise.
+bool TempoTuner::is_noisy() const {
+  return has_long_commits() && std::max(lately_.own, lately_.during) <= kClear;
 }
 
 void TempoTuner::set_rates() {
@@ -122,7 +124,7 @@ void TempoTuner::set_rates() {
   const double most = std::min(cap_.max(), std::max(kAlwaysGlobal, kFarthest * workers));
   rates_.global = std::clamp(timed_ > 0 ? level_ * parts_ / timed_ : level_, kGlobalMin, most);
   double least = std::min(1.0, rates_.global) / workers;
-  if (overlapped()) least = std::max(least, kLocalOverlapped);
+  if (has_long_commits()) least = std::max(least, kLocalWhereLong);
   rates_.local = std::clamp(rates_.local, least, std::max(least, local_max_));
 }
 
@@ -148,7 +150,7 @@ void TempoTuner::follow(const Alignment& a) {
   lately_.own += gain * (a.own - lately_.own);
   lately_.during += gain * (a.during - lately_.during);
   agreement_ += gain * (own_way - agreement_);
-  if (drift > 0 || clear()) rates_.local *= std::exp(-kLocalGain / workers * drift);
+  if (drift > 0 || !is_noisy()) rates_.local *= std::exp(-kLocalGain / workers * drift);
   if (agreement_ < kAlike) wait_within(kQuickSteps);
   if (agreement_ > kAlike / 2) wait_within(kQuickWhereUnlike);
 }
@@ -156,8 +158,8 @@ void TempoTuner::follow(const Alignment& a) {
 void TempoTuner::heed(Instant now, double gap) {
   if (gap > kNoisy) {
     level_ = std::max(std::min(level_, kLevelMin), level_ * kLower);
-  } else if (gap < kQuiet && (clear() || !overlapped())) {
-    level_ = std::min(kGlobalMax, level_ * kRaise);
+  } else if (gap < kQuiet) {
+    level_ = std::min(kGlobalMax, level_ * (is_noisy() ? kRaiseInNoise : kRaise));
   }
   set_rates();
   announce(now);

@@ -4,8 +4,8 @@
 // - k: the global rate in units of 1/m, the weight of commits. h: its level, k of commits that take
 //   no time.
 // - l: the part of the learning rate that local steps take, from min(1, k)/m to 1. At the least a
-//   worker moves no farther than its commit will move the global parameters. Where commits are not
-//   waited for, l is at least 0.2.
+//   worker moves no farther than its commit will move the global parameters. Where commits take
+//   several steps, l is at least 0.2.
 // - B: a byte budget of the whole cluster, where there is one. Commits are then 2 m bytes(W) / B
 //   apart, so that all commit equally often.
 // Bounds: 1/32 <= k <= 4, and at most m/2 (or 2), so that no commit moves the parameters farther
@@ -67,10 +67,10 @@ class TempoTuner final : public QueuedTuner {
   void count_part(const WorkerProgress& progress, int times);
   // Workers wait for commits that take less than so many steps.
   void wait_within(double steps);
-  // Some member trains on while its commits travel.
-  bool overlapped() const;
-  // Updates resemble each other or the way of all: they are more than noise.
-  bool clear() const;
+  // Most members make more than a step while a commit travels.
+  bool has_long_commits() const;
+  // And updates resemble neither each other nor the way of all.
+  bool is_noisy() const;
   // k from h and the members' commits, and both rates within their bounds.
   void set_rates();
   void follow(const Alignment& alignment);
