@@ -144,9 +144,7 @@ def main():
                      "peer_value": free.steps_per_second() * BATCH,
                      "ratio": speed / (free.steps_per_second() * BATCH),
                      "bar": ">= 0.90" if mbps == 10 else ">= 0.95"})
-        rows.append({"name": f"{mbps} Mb/s: heartbeats, 99th percentile",
-                     "value": took, "unit": "s", "peer": None, "peer_value": None,
-                     "ratio": None, "bar": "< 1"})
+        rows.append(tools.value_row(f"{mbps} Mb/s: heartbeats, 99th percentile", took, "s", "< 1"))
         for row in rows[-2:]:
             print(f"{row['name']:50} {row['value']:8.3g} {row['unit']} (bar {row['bar']})"
                   + (f" {row['ratio']:.3f}" if row["ratio"] else ""), flush=True)

@@ -86,8 +86,7 @@ def calibrate(device, batches, place):
 
 def row(name, value, bar=None):
     print(f"{name:58} {value:10.3g} %{'   bar ' + bar if bar else ''}", flush=True)
-    return {"name": name, "value": value, "unit": "%", "peer": None, "peer_value": None,
-            "ratio": None, "bar": bar}
+    return tools.value_row(name, value, "%", bar)
 
 
 def main():

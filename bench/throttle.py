@@ -198,8 +198,7 @@ class Rows:
         """Deviation in percent, with its bar."""
         off = 100 * abs(got - asked) / asked
         bar = f"<= {limit:g} %" if limit else None
-        self.rows.append({"name": name, "value": off, "unit": "%", "peer": None, "peer_value": None,
-                          "ratio": None, "bar": bar})
+        self.rows.append(tools.value_row(name, off, "%", bar))
         print(f"{name:58} {off:10.3g} % {bar or ''}", flush=True)
 
 

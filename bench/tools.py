@@ -20,6 +20,12 @@ def free_ports(count):
     return ports
 
 
+def value_row(name, value, unit, bar=None):
+    """A row of write_rows() that has no peer."""
+    return {"name": name, "value": value, "unit": unit, "peer": None, "peer_value": None,
+            "ratio": None, "bar": bar}
+
+
 def write_rows(path, rows):
     """For bench/table.py. Nothing where `path` is None."""
     if path:

@@ -18,10 +18,10 @@ import json
 import math
 import os
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
+from statistics import median
 
 import tools
 
@@ -235,10 +235,6 @@ def seconds(run):
     return math.inf if reached is None else reached
 
 
-def median(values):
-    return statistics.median(values)
-
-
 def slack(one, other):
     """How far chance moves the ratio of two medians over the same seeds: half of 95 %."""
     if not all(map(math.isfinite, [*one, *other])):
@@ -346,29 +342,23 @@ def print_answer(question, rows):
     print(f"first: {expected.name}: {verdict}", flush=True)
 
 
-def value_row(name, value, unit, bar):
-    return {"name": name, "value": value, "unit": unit, "peer": None, "peer_value": None,
-            "ratio": None, "bar": bar}
-
-
 def summary(answers):
     errors = [abs(row.error) for rows in answers for row in rows[1:]]
     replays = [abs(rows[0].error) for rows in answers]
     firsts = [first_right(rows) for rows in answers]
-    rows = [value_row(f"{len(errors)} changes: median error of the time to the target",
-                      100 * median(errors), "%", "<= 5 %"),
-            value_row("largest error", 100 * max(errors), "%", "<= 15 %"),
-            value_row(f"{len(answers)} runs replayed: median error of that time",
-                      100 * median(replays), "%", "<= 5 %"),
-            value_row("largest error of these", 100 * max(replays), "%", "<= 5 %")]
+    rows = [tools.value_row(f"{len(errors)} changes: median error of the time to the target",
+                            100 * median(errors), "%", "<= 5 %"),
+            tools.value_row("largest error", 100 * max(errors), "%", "<= 15 %"),
+            tools.value_row(f"{len(answers)} runs replayed: median error of that time",
+                            100 * median(replays), "%", "<= 5 %"),
+            tools.value_row("largest error of these", 100 * max(replays), "%", "<= 5 %")]
     for figure in FIGURES:
-        rows.append(value_row(f"changes: median error of {figure}",
-                              100 * median(abs(row.off(figure)) for rows in answers
-                                           for row in rows[1:]), "%", ""))
-    rows.append(value_row(f"of {len(answers)} rankings the first is first, or is so but for chance",
-                          sum(near for _, near, *_ in firsts), "",
-                          f">= {math.ceil(RIGHT_PART * len(answers))}"))
-    rows.append(value_row("the first is first", sum(right for right, *_ in firsts), "", ""))
+        error = median(abs(row.off(figure)) for rows in answers for row in rows[1:])
+        rows.append(tools.value_row(f"changes: median error of {figure}", 100 * error, "%"))
+    rows.append(tools.value_row(
+        f"of {len(answers)} rankings the first is first, or is so but for chance",
+        sum(near for _, near, *_ in firsts), "", f">= {math.ceil(RIGHT_PART * len(answers))}"))
+    rows.append(tools.value_row("the first is first", sum(right for right, *_ in firsts), ""))
     return rows
 
 

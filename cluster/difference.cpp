@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "base/check.hpp"
@@ -32,7 +33,6 @@ struct Single {
   static Wide read(const std::byte* memory, std::size_t i) { return stored_at<float>(memory, i); }
   static void write(std::byte* memory, std::size_t i, Wide value) { store_at(memory, i, value); }
   static constexpr bool kRounds = false;
-  static constexpr bool kSingle = true;
 };
 
 struct Double {
@@ -40,7 +40,6 @@ struct Double {
   static Wide read(const std::byte* memory, std::size_t i) { return stored_at<double>(memory, i); }
   static void write(std::byte* memory, std::size_t i, Wide value) { store_at(memory, i, value); }
   static constexpr bool kRounds = false;
-  static constexpr bool kSingle = false;
 };
 
 struct Half {
@@ -55,7 +54,6 @@ struct Half {
     store_at(memory, i, to_f16(value));
   }
   static constexpr bool kRounds = true;
-  static constexpr bool kSingle = false;
 };
 
 struct Brain {
@@ -67,8 +65,11 @@ struct Brain {
     store_at(memory, i, to_bf16(value));
   }
   static constexpr bool kRounds = true;
-  static constexpr bool kSingle = false;
 };
+
+// Of float32, as most tensors are: they have loops of their own.
+template <class E>
+constexpr bool kSingle = std::is_same_v<E, Single>;
 
 template <class F>
 void with_element(Element element, F f) {
@@ -108,8 +109,7 @@ std::uint32_t is_wild(float value) {
   return (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1 : 0;
 }
 
-// What most tensors are, at the pace of the memory. `now`: float32 at any address. Return: whether
-// the update has a wild element.
+// Vectorized, for float32 at any address. Return: whether the update has a wild element.
 
 RUBATO_MULTIVERSION std::uint32_t subtract(float* base, const std::byte* now, std::size_t count) {
   std::uint32_t found = 0;
@@ -150,7 +150,7 @@ Difference::Taken Difference::take(std::span<const TensorMemory> tensors) {
   for_each_tensor(tensors, [&](auto element, const std::byte* memory, const Place& place) {
     float* const base = base_->data() + place.at;
     float* const update = taken.values->data() + place.at;
-    if constexpr (element.kSingle) {
+    if constexpr (kSingle<decltype(element)>) {
       if (!place.averaged) {
         wild |= subtract_and_keep(base, memory, update, place.count);
         return;
@@ -204,7 +204,7 @@ void Difference::load(std::span<const TensorMemory> tensors, std::span<const flo
     using Wide = typename decltype(element)::Wide;
     float* const base = base_->data() + place.at;
     const float* const loaded = parameters.data() + place.at;
-    if constexpr (element.kSingle)
+    if constexpr (kSingle<decltype(element)>)
       if (!place.averaged) return move_under(base, memory, loaded, place.count);
     for (std::size_t i = 0; i < place.count; ++i) {
       const Wide held = element.read(memory, i);
@@ -228,8 +228,7 @@ void Difference::stand_on(std::span<const TensorMemory> tensors, std::span<const
   if (memory && !pool_.held_elsewhere(memory)) {
     base_ = std::move(memory);
   } else {
-    base_ = pool_.take();
-    std::ranges::copy(parameters, base_->begin());
+    stand_on_moved(parameters);
   }
   read_rounded(tensors, *base_);
 }
@@ -248,7 +247,7 @@ void Difference::undo(std::span<const TensorMemory> tensors) const {
 void write_tensors(std::span<const TensorMemory> tensors, std::span<const float> values) {
   for_each_tensor(tensors, [&](auto element, std::byte* memory, const Place& place) {
     const float* const from = values.data() + place.at;
-    if constexpr (element.kSingle)
+    if constexpr (kSingle<decltype(element)>)
       std::memcpy(memory, from, place.count * sizeof(float));
     else
       for (std::size_t i = 0; i < place.count; ++i) element.write(memory, i, from[i]);
@@ -258,7 +257,7 @@ void write_tensors(std::span<const TensorMemory> tensors, std::span<const float>
 void read_tensors(std::span<const TensorMemory> tensors, std::span<float> values) {
   for_each_tensor(tensors, [&](auto element, const std::byte* memory, const Place& place) {
     float* const to = values.data() + place.at;
-    if constexpr (element.kSingle)
+    if constexpr (kSingle<decltype(element)>)
       std::memcpy(to, memory, place.count * sizeof(float));
     else
       for (std::size_t i = 0; i < place.count; ++i)
@@ -277,7 +276,7 @@ bool subtract_tensors(std::span<const TensorMemory> tensors, std::span<float> va
   std::uint32_t wild = 0;
   for_each_tensor(tensors, [&](auto element, const std::byte* memory, const Place& place) {
     float* const base = values.data() + place.at;
-    if constexpr (element.kSingle) {
+    if constexpr (kSingle<decltype(element)>) {
       if (!place.averaged) {
         wild |= subtract(base, memory, place.count);
         return;

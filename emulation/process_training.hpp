@@ -50,7 +50,7 @@ class ProcessTraining final : public VirtualTraining {
   Result<train::EvaluationResult> end_evaluation() override;
 
  private:
-  // What the next update of a process is measured from.
+  // Where the base of the next update of a process lies.
   enum class Base {
     None,    // nothing was loaded yet, or it was committed
     Memory,  // what is in `memory`

@@ -4,8 +4,8 @@
 // - k: the global rate in units of 1/m, the weight of commits. h: its level, k of commits that take
 //   no time.
 // - l: the part of the learning rate that local steps take, from min(1, k)/m to 1. At the least a
-//   worker moves no farther than its commit will move the global parameters. Where commits take
-//   several steps, l is at least 0.2.
+//   worker moves no farther than its commit will move the global parameters. It is at least 0.2 if
+//   commits take several steps.
 // - B: a byte budget of the whole cluster, where there is one. Commits are then 2 m bytes(W) / B
 //   apart, so that all commit equally often.
 // Bounds: 1/32 <= k <= 4, and at most m/2 (or 2), so that no commit moves the parameters farther

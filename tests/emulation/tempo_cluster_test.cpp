@@ -81,7 +81,7 @@ TEST_CASE("tempo keeps the loss down at learning rates that are too high for rar
 }
 
 // At 3 BSP, ASP and ADSP end at losses of tens, or none at all. How low tempo comes depends on the
-// last bits: to 0.08 to 0.52 of the first loss, 0.19 in the mean (16 seeds of both rates).
+// last bits: to 0.09 to 0.47 of the first loss, 0.18 in the mean (16 seeds of both rates).
 TEST_CASE("tempo still learns at rates that blow the parameters up: it goes back to better ones") {
   const auto data = small_blobs();
   cluster::ClusterConfig config = unequal();
@@ -96,7 +96,7 @@ TEST_CASE("tempo still learns at rates that blow the parameters up: it goes back
       const auto loss = [](const auto& evaluation) { return evaluation.loss; };
       const double lowest = std::ranges::min(tempo.evaluations, {}, loss).loss;
       const double part = lowest / tempo.evaluations.front().loss;
-      CHECK(part < 0.7);
+      CHECK(part < 0.5);
       sum += part;
       for (const auto& decision : tempo.decisions)
         back |= decision.reason.find("back to the parameters of the last low") != std::string::npos;
