@@ -36,12 +36,13 @@ constexpr double kShared = 1.5;          // times `during`: what of `own` is eve
 constexpr double kDriftAllowed = 0.15;   // of a worker that takes no local steps
 constexpr double kAlike = -0.25;         // agreement below which data are alike, until half of it
 constexpr double kMeanGain = 0.5;        // of the means over reports, a round
-constexpr std::uint64_t kFirst = 2;      // commits whose cosines are not all known
+constexpr double kOwnGain = 0.2;         // of a worker's mean over its reports
+constexpr double kMoreAlike = 0.05;      // the difference of slow and quick at which e rests
+constexpr double kEvenGain = 2;          // of e, a round
+constexpr double kEvenMax = 0.5;
+constexpr double kPartMax = 4;       // that a step counts as, however quick some worker says it is
+constexpr std::uint64_t kFirst = 2;  // commits whose cosines are not all known
 constexpr const char* kBack = "; back to the parameters of the last low";
-
-bool moved(double from, double to, double by) {
-  return std::abs(std::log(to / from)) >= by;
-}
 
 }  // namespace
 
@@ -57,14 +58,31 @@ Duration TempoTuner::spacing() const {
   return Duration::from_seconds(2 * workers * parameter_bytes_ / options_.bytes_per_second);
 }
 
+double TempoTuner::farthest() const {
+  return std::max(kAlwaysGlobal, kFarthest * static_cast<double>(members().size()));
+}
+
+double TempoTuner::pace(const WorkerProgress& progress) const {
+  if (progress.step_time <= Duration{}) return 0;
+  const bool waits = are_quick(progress.overhead, progress.step_time, rates_.quick);
+  return 1 / (progress.step_time + (waits ? progress.overhead : Duration{})).seconds();
+}
+
 // A momentum of b makes each commit act 1/(1 - b) times.
-Directive TempoTuner::directive() const {
+Directive TempoTuner::directive(WorkerId worker) const {
   Directive directive;
   directive.period = spacing();
-  directive.weight = rates_.global * (1 - momentum_);
+  const double steps = pace(members().at(worker));
+  const double part = steps > 0 ? even_scale_ * std::pow(steps, -rates_.even) : 1;
+  const double weight = rates_.global * std::min(part, kPartMax);
+  directive.weight = std::min(weight, farthest()) * (1 - momentum_);
   directive.local_rate = rates_.local;
   directive.quick_steps = rates_.quick;
   return directive;
+}
+
+void TempoTuner::order_members() {
+  for (const auto& [worker, progress] : members()) order(worker, directive(worker));
 }
 
 void TempoTuner::on_start(Instant now) {
@@ -79,16 +97,17 @@ void TempoTuner::on_join(Instant now, WorkerId worker) {
   QueuedTuner::on_join(now, worker);
   if (!started_) return;
   if (has_budget()) {
-    order_all(directive());
+    order_members();
   } else {
-    order(worker, directive());
+    order(worker, directive(worker));
   }
 }
 
 void TempoTuner::on_leave(Instant now, WorkerId worker) {
   count_part(members().at(worker), -1);
+  own_.erase(worker);
   QueuedTuner::on_leave(now, worker);
-  if (has_budget()) order_all(directive());
+  if (has_budget()) order_members();
 }
 
 // A commit that is not waited for holds the gradients of several steps, taken at older parameters.
@@ -121,7 +140,7 @@ bool TempoTuner::is_noisy() const {
 
 void TempoTuner::set_rates() {
   const auto workers = static_cast<double>(std::max<std::size_t>(members().size(), 1));
-  const double most = std::min(cap_.max(), std::max(kAlwaysGlobal, kFarthest * workers));
+  const double most = std::min(cap_.max(), farthest());
   rates_.global = std::clamp(timed_ > 0 ? level_ * parts_ / timed_ : level_, kGlobalMin, most);
   double least = std::min(1.0, rates_.global) / workers;
   if (has_long_commits()) least = std::max(least, kLocalWhereLong);
@@ -136,13 +155,15 @@ void TempoTuner::on_progress(Instant now, WorkerId worker, const WorkerProgress&
   count_part(progress, 1);
   if (progress.commits <= known) return;
   commits_ += progress.commits - known;
-  if (progress.commits > kFirst) follow(progress.alignment);
+  if (progress.commits > kFirst) follow(worker, progress.alignment);
   set_rates();
   announce(now);
 }
 
-void TempoTuner::follow(const Alignment& a) {
+void TempoTuner::follow(WorkerId worker, const Alignment& a) {
   if (a == Alignment{}) return;  // nothing was measured
+  double& own = own_.try_emplace(worker, a.own).first->second;
+  own += kOwnGain * (a.own - own);
   const auto workers = static_cast<double>(members().size());
   const double own_way = a.own - kShared * std::max(a.during, 0.0);
   const double drift = own_way - kDriftAllowed * (1 - rates_.local);
@@ -153,6 +174,29 @@ void TempoTuner::follow(const Alignment& a) {
   if (drift > 0 || !is_noisy()) rates_.local *= std::exp(-kLocalGain / workers * drift);
   if (agreement_ < kAlike) wait_within(kQuickSteps);
   if (agreement_ > kAlike / 2) wait_within(kQuickWhereUnlike);
+}
+
+// What others undo is asked for again. So updates of slow workers that resemble each other more
+// than those of quick ones come from data that count for too little.
+void TempoTuner::even_out() {
+  double sum = 0, sum_by_pace = 0, paces = 0;
+  for (const auto& [worker, own] : own_) {
+    const double steps = pace(members().at(worker));
+    sum += own;
+    sum_by_pace += steps * own;
+    paces += steps;
+  }
+  if (paces <= 0) return;
+  const double more_alike = sum / static_cast<double>(own_.size()) - sum_by_pace / paces;
+  rates_.even = std::clamp(rates_.even + kEvenGain * (more_alike - kMoreAlike), 0.0, kEvenMax);
+  double all = 0, evened = 0;
+  for (const auto& [worker, progress] : members()) {
+    const double steps = pace(progress);
+    if (steps <= 0) continue;
+    all += steps;
+    evened += std::pow(steps, 1 - rates_.even);
+  }
+  even_scale_ = all / evened;
 }
 
 void TempoTuner::heed(Instant now, double gap) {
@@ -170,6 +214,7 @@ void TempoTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
   // One a round of commits, or it would stall where they are rare; and the first parameters.
   if (commits_ < members().size() && cap_.lowest_loss() > 0) return;
   commits_ = 0;
+  even_out();
   if (point.gap) heed(now, *point.gap);
   const double before = rates_.global;
   const double bound = cap_.max();
@@ -202,26 +247,32 @@ void TempoTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
   }
 }
 
+bool TempoTuner::Rates::moved(const Rates& from, double by) const {
+  const auto differs = [by](double a, double b) { return std::abs(std::log(a / b)) >= by; };
+  return differs(global, from.global) || differs(local, from.local) ||
+         std::abs(even - from.even) >= by;
+}
+
 void TempoTuner::announce(Instant now) {
   constexpr double kOrderAfter = 0.05, kLogAfter = 0.33;
-  if (moved(logged_.global, rates_.global, kLogAfter) ||
-      moved(logged_.local, rates_.local, kLogAfter)) {
+  if (rates_.moved(logged_, kLogAfter)) {
     tell(now, fmt::format("updates lie at {:+.2f} to the way meanwhile, {:+.2f} to each other",
                           lately_.during, lately_.own));
-  } else if (moved(ordered_.global, rates_.global, kOrderAfter) ||
-             moved(ordered_.local, rates_.local, kOrderAfter) || ordered_.quick != rates_.quick) {
+  } else if (rates_.moved(ordered_, kOrderAfter) || ordered_.quick != rates_.quick) {
     ordered_ = rates_;
-    order_all(directive());
+    order_members();
   }
 }
 
 void TempoTuner::tell(Instant now, const std::string& reason) {
+  const std::string evened =
+      rates_.even > 0 ? fmt::format(", a step counts as its pace^-{:.2f}", rates_.even) : "";
   decide({.at = now,
           .quantity = "global rate x m",
           .value = rates_.global,
-          .reason = fmt::format("local rate {:.3f}: {}", rates_.local, reason)});
+          .reason = fmt::format("local rate {:.3f}{}: {}", rates_.local, evened, reason)});
   ordered_ = logged_ = rates_;
-  order_all(directive());
+  order_members();
 }
 
 namespace rows {

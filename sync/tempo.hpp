@@ -6,6 +6,8 @@
 // - l: the part of the learning rate that local steps take, from min(1, k)/m to 1. At the least a
 //   worker moves no farther than its commit will move the global parameters. It is at least 0.2 if
 //   commits take several steps.
+// - e: a step of a worker counts as (its steps a second)^-e. At 0 all steps count alike, and data
+//   of slow workers count for little.
 // - B: a byte budget of the whole cluster, where there is one. Commits are then 2 m bytes(W) / B
 //   apart, so that all commit equally often.
 // Bounds: 1/32 <= k <= 4, and at most m/2 (or 2), so that no commit moves the parameters farther
@@ -15,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -59,10 +62,16 @@ class TempoTuner final : public QueuedTuner {
     double global = 1;  // k
     double local = 0;   // l
     double quick = 0;   // steps that a commit may take to be waited for
+    double even = 0;    // e
+
+    bool moved(const Rates& from, double by) const;  // by so much, or by so many parts
   };
   bool has_budget() const { return options_.bytes_per_second > 0; }
   Duration spacing() const;  // of each worker's commits
-  Directive directive() const;
+  Directive directive(WorkerId worker) const;
+  void order_members();
+  // Steps a second of this member; 0: not timed.
+  double pace(const WorkerProgress& progress) const;
   // Adds the part of h that this worker's commits leave to the sum over all; -1 takes it out.
   void count_part(const WorkerProgress& progress, int times);
   // Workers wait for commits that take less than so many steps.
@@ -73,7 +82,10 @@ class TempoTuner final : public QueuedTuner {
   bool is_noisy() const;
   // k from h and the members' commits, and both rates within their bounds.
   void set_rates();
-  void follow(const Alignment& alignment);
+  void follow(WorkerId worker, const Alignment& alignment);
+  // e from how far the updates of slow workers resemble each other more than those of quick ones.
+  void even_out();
+  double farthest() const;  // the weight whose commit goes half the way
   // The loss of the parameters is by this part above that of their average: h.
   void heed(Instant now, double gap);
   // To the shards: sync/keeping_gate.hpp has what can be ordered.
@@ -96,6 +108,8 @@ class TempoTuner final : public QueuedTuner {
   bool risen_ = false;    // the loss, and it has not been as low again
   double agreement_ = 0;  // EWMA over reports: above 0 where workers pull each its own way
   Alignment lately_;      // EWMA over reports
+  std::map<WorkerId, double> own_;  // of each member, EWMA over its reports
+  double even_scale_ = 1;           // keeps the sum over all steps of a second at any e
 };
 
 }  // namespace rubato::sync

@@ -27,7 +27,7 @@ Told told_by(Gate& gate, const Tuner& tuner) {
 
 class TempoWorld {
  public:
-  explicit TempoWorld(std::uint32_t workers) : commits_(workers, 3) {
+  explicit TempoWorld(std::uint32_t workers) : commits_(workers, 3), told_(workers) {
     for (std::uint32_t i = 0; i < workers; ++i) tuner_.on_join({}, {i});
     tuner_.on_start(now_);
     drain();
@@ -37,20 +37,28 @@ class TempoWorld {
     step_ = Duration::from_seconds(step);
     overhead_ = Duration::from_seconds(overhead);
   }
+  // The steps of the last `count` workers take so many times as long as those of the others.
+  void slow(std::uint32_t count, double times) {
+    slow_ = count;
+    times_ = times;
+  }
   // Brings the local rate to 1 by updates that never repeat each other, and forgets what was said.
   void settle() {
     rounds(100, {.own = -1, .during = 0});
     said_.clear();
   }
   // Every worker commits so many times, its updates lying so.
-  void rounds(int count, Alignment alignment) {
+  void rounds(int count, Alignment alignment) { rounds(count, alignment, alignment); }
+  // The same, with updates of the slow workers apart.
+  void rounds(int count, Alignment of_quick, Alignment of_slow) {
     for (int i = 0; i < count; ++i) {
       for (std::uint32_t id = 0; id < commits_.size(); ++id) {
+        const bool is_slow = id + slow_ >= commits_.size();
         tuner_.on_progress(now_, {id},
                            {.commits = ++commits_[id],
-                            .step_time = step_,
+                            .step_time = is_slow ? step_ * times_ : step_,
                             .overhead = overhead_,
-                            .alignment = alignment});
+                            .alignment = is_slow ? of_slow : of_quick});
         drain();
       }
     }
@@ -66,6 +74,7 @@ class TempoWorld {
     for (int i = 0; i < count; ++i) loss(fall_ *= 0.98, gap);
   }
   double global() const { return last_.weight; }  // k
+  double weight(std::uint32_t worker) const { return told_[worker].weight; }
   double local() const { return last_.local_rate; }
   double quick() const { return last_.quick_steps; }
   const std::string& said() const { return said_; }
@@ -74,7 +83,8 @@ class TempoWorld {
 
  private:
   void drain() {
-    while (const auto order = tuner_.poll_order()) last_ = order->directive;
+    while (const auto order = tuner_.poll_order())
+      told_[order->worker.value] = last_ = order->directive;
     while (const auto decision = tuner_.poll_decision())
       said_ +=
           fmt::format("{} {:.3f}: {}\n", decision->quantity, decision->value, decision->reason);
@@ -85,6 +95,9 @@ class TempoWorld {
   Instant now_{1'000'000'000};
   std::vector<std::uint64_t> commits_;
   Duration step_, overhead_;
+  std::uint32_t slow_ = 0;
+  double times_ = 1;
+  std::vector<Directive> told_;  // to each worker, last
   double fall_ = 1;
   Directive last_;
   std::string said_;
@@ -189,6 +202,41 @@ TEST_CASE("tempo: long commits that are noise raise no local rate, and the globa
   CHECK(world.local() == doctest::Approx(1).epsilon(0.06));
   world.gaps(3, 0);
   CHECK(world.global() == doctest::Approx(std::pow(1.05 * 1.2, 3) * first).epsilon(0.06));
+}
+
+TEST_CASE("tempo: slow workers count for more while their updates resemble each other more") {
+  TempoWorld world(4);
+  world.take(1, 0.1);
+  world.slow(2, 4.3);  // with the commits they make a quarter of the steps
+  const Alignment undone{.own = 0.4, .during = 0.2}, progress{.own = 0, .during = 0.2};
+  const auto ten_rounds = [&](Alignment of_slow) {
+    for (int i = 0; i < 10; ++i) {
+      world.rounds(3, progress, of_slow);
+      world.gaps(1, 0.08);
+    }
+  };
+  ten_rounds(progress);
+  CHECK(world.weight(0) == 1);
+  CHECK(world.weight(3) == 1);
+  ten_rounds(undone);  // a step counts as its worker's pace to the -1/2
+  CHECK(world.weight(0) == doctest::Approx(2.5 / 3).epsilon(0.06));
+  CHECK(world.weight(3) == doctest::Approx(5.0 / 3).epsilon(0.06));
+  CHECK(2 * world.weight(0) + 0.5 * world.weight(3) == doctest::Approx(2.5).epsilon(0.02));
+  ten_rounds(progress);
+  CHECK(world.weight(0) == doctest::Approx(1).epsilon(0.06));
+  CHECK(world.weight(3) == doctest::Approx(1).epsilon(0.06));
+}
+
+TEST_CASE("tempo: nor does a slow worker's commit go farther than half the way") {
+  TempoWorld world(2);
+  world.take(1, 0.1);
+  world.slow(1, 100);
+  for (int i = 0; i < 10; ++i) {
+    world.rounds(3, {.own = 0, .during = 0.2}, {.own = 0.4, .during = 0.2});
+    world.gaps(1, 0.08);
+  }
+  CHECK(world.weight(0) == doctest::Approx(0.92).epsilon(0.06));
+  CHECK(world.weight(1) == 2);  // not 9
 }
 
 TEST_CASE("tempo: reports without a new commit, and the first commits, count for nothing") {
