@@ -266,7 +266,8 @@ void TempoTuner::announce(Instant now) {
 
 void TempoTuner::tell(Instant now, const std::string& reason) {
   const std::string evened =
-      rates_.even > 0 ? fmt::format(", a step counts as its pace^-{:.2f}", rates_.even) : "";
+      rates_.even > 0 ? fmt::format(", a step counts as its worker's pace^-{:.2f}", rates_.even)
+                      : "";
   decide({.at = now,
           .quantity = "global rate x m",
           .value = rates_.global,
