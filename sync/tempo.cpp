@@ -176,8 +176,8 @@ void TempoTuner::follow(WorkerId worker, const Alignment& a) {
   if (agreement_ > kAlike / 2) wait_within(kQuickWhereUnlike);
 }
 
-// What others undo is asked for again. So updates of slow workers that resemble each other more
-// than those of quick ones come from data that count for too little.
+// A worker asks again for what others undo. So data count for too little if the updates of slow
+// workers resemble each other more than those of quick ones.
 void TempoTuner::even_out() {
   double sum = 0, sum_by_pace = 0, paces = 0;
   for (const auto& [worker, own] : own_) {
