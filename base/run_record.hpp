@@ -13,6 +13,7 @@
 
 #include "base/path_part.hpp"
 #include "base/task.hpp"
+#include "base/worker_figures.hpp"
 
 namespace rubato {
 
@@ -42,16 +43,14 @@ inline constexpr std::size_t kCommitCountsMax = 1024;
 // Commits that were refused: not finite, too large, of another kind, out of date.
 using RefusedByReason = std::array<std::uint64_t, 4>;
 
-struct WorkerRecord {  // one life of a worker: who comes back has another, by the same name
-  std::string id;      // name
+// One life of a worker: who comes back has another, by the same name.
+struct WorkerRecord : WorkerFigures {
+  std::string id;  // name
   std::uint64_t steps = 0;
   std::uint64_t commits = 0;
-  double compute_seconds = 0;
-  double wait_seconds = 0;         // blocked on other workers
-  double communicate_seconds = 0;  // blocked on links and servers
-  double step_seconds = 0;         // measured mean
-  std::string fate = "member";     // member | left | lost | set aside
-  double joined_seconds = 0;       // 0: training began with it
+  double step_seconds = 0;      // measured mean
+  std::string fate = "member";  // member | left | lost | set aside
+  double joined_seconds = 0;    // 0: training began with it
   std::optional<double>
       left_seconds;  // when it left, or was found lost; empty: a member to the end
   // On samples that the worker itself held out, last measured. 0 samples: it measured nothing.
@@ -59,19 +58,15 @@ struct WorkerRecord {  // one life of a worker: who comes back has another, by t
   double held_out_loss = 0;
   double held_out_accuracy = 0;
   RefusedByReason refused = {};  // of a real run; the most that one server has refused
-  // Of `commits`: those that its sync model did not use, and the samples of their steps.
-  std::uint64_t dropped_commits = 0;
-  std::uint64_t dropped_samples = 0;
   // Of its last steps, on the samples that it trains on; empty: it told of none.
   std::optional<double> training_loss = {};
   std::optional<double> joules = {};  // empty: what its device draws is unknown
   std::uint32_t number = 0;           // in messages: "worker 3"; they count in the order of joining
   std::uint64_t left_out = 0;         // files and samples of its own data that were not taken
-  double late_seconds = 0;  // of compute_seconds: beyond what the device takes that it stands for
-  // As a part of what that device takes.
+  // `late` as a part of what the device takes that it stands for.
   double late_share() const {
-    const double asked = compute_seconds - late_seconds;
-    return asked > 0 ? late_seconds / asked : 0;
+    const double asked = (compute - late).seconds();
+    return asked > 0 ? late.seconds() / asked : 0;
   }
 };
 // Above it times are too long: the machine was too busy.
@@ -84,7 +79,8 @@ struct Finding {
   bool operator==(const Finding&) const = default;
 };
 
-struct RunRecord {
+// Its WorkerFigures are sums over all lives of workers.
+struct RunRecord : WorkerFigures {
   std::string sync;
   std::uint64_t seed = 0;
   std::optional<double> time_to_target_seconds;  // empty: not reached
@@ -92,8 +88,6 @@ struct RunRecord {
   double seconds = 0;
   std::uint64_t steps = 0;
   std::uint64_t commits = 0;
-  std::uint64_t bytes_up = 0;
-  std::uint64_t bytes_down = 0;
   double compute_share = 0;
   double wait_share = 0;
   double communicate_share = 0;
@@ -103,9 +97,6 @@ struct RunRecord {
   // In a real run those of all workers, else those of all shards.
   std::optional<std::uint64_t> refused_commits;
   RefusedByReason refused = {};
-  // Of all workers: what the sync model did not use.
-  std::uint64_t dropped_commits = 0;
-  std::uint64_t dropped_samples = 0;
   std::uint32_t setbacks = 0;  // so often all shards went back to their last good copy
   std::vector<WorkerRecord> workers;
   std::vector<EvaluationRecord> evaluations;

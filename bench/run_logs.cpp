@@ -35,8 +35,9 @@ std::string figures_of(const RunRecord& run) {
                   run.stop_reason, run.seconds, run.steps, run.commits, run.bytes_up,
                   run.bytes_down, run.heterogeneity, run.refused_commits.value_or(0), run.setbacks);
   for (const WorkerRecord& worker : run.workers)
-    text += fmt::format("{} {} {} {} {} {}\n", worker.id, worker.steps, worker.commits,
-                        worker.compute_seconds, worker.wait_seconds, worker.communicate_seconds);
+    text +=
+        fmt::format("{} {} {} {} {} {}\n", worker.id, worker.steps, worker.commits,
+                    worker.compute.seconds(), worker.wait.seconds(), worker.communicate.seconds());
   for (const EvaluationRecord& point : run.evaluations)
     text += fmt::format("{} {} {} {} {}\n", point.seconds, point.steps, point.commits, point.loss,
                         point.accuracy);

@@ -12,9 +12,9 @@ void add_energy(const ClusterConfig& config, RunRecord& record) {
     const PowerModel power = powers[worker.id];
     if (power == PowerModel{}) continue;
     const double life = worker.left_seconds.value_or(record.seconds) - worker.joined_seconds;
-    worker.joules = power.busy * worker.compute_seconds +
-                    power.idle * (life - worker.compute_seconds) +
-                    power.radio * worker.communicate_seconds;
+    worker.joules = power.busy * worker.compute.seconds() +
+                    power.idle * (life - worker.compute.seconds()) +
+                    power.radio * worker.communicate.seconds();
   }
 }
 

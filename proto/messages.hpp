@@ -16,6 +16,7 @@
 #include "base/result.hpp"
 #include "base/task.hpp"
 #include "base/time.hpp"
+#include "base/worker_figures.hpp"
 #include "proto/long_text.hpp"
 #include "proto/payload.hpp"
 #include "proto/shard_map.hpp"
@@ -310,20 +311,9 @@ struct ProbeReply {
 // --- control: worker, evaluator, server <-> scheduler ----------------------------------------
 
 // worker -> scheduler after every reply and as heartbeat; totals since joining.
-struct Progress : sync::WorkerProgress {
+struct Progress : sync::WorkerProgress, WorkerFigures {
   double loss = 0;  // mean training loss of the steps since the last Progress
   std::uint64_t loss_samples = 0;
-  Duration compute;            // time spent in steps
-  Duration wait;               // blocked on other workers (held by a gate)
-  Duration communicate;        // blocked on links and servers
-  std::uint64_t bytes_up = 0;  // on the wire, this worker's side, all frames
-  std::uint64_t bytes_down = 0;
-  Duration
-      late;  // how much longer than on the device that they stand for steps took, part of compute
-  // Of `commits`: those that a shard dropped as its sync model says, and the samples of their
-  // steps.
-  std::uint64_t dropped_commits = 0;
-  std::uint64_t dropped_samples = 0;
 };
 
 // How a member stands at a shard: others wait for it, or its commits are refused.

@@ -4,6 +4,13 @@
 #include <limits>
 
 namespace rubato::report {
+namespace {
+
+Json figure_json(const WorkerFigures& figures, const WorkerFigure& row) {
+  return row.time ? Json((figures.*row.time).seconds()) : Json(figures.*row.number);
+}
+
+}  // namespace
 
 Json host_json(const HostInfo& host) {
   return {{"cpu", host.cpu},
@@ -39,6 +46,28 @@ void add_figures(Json& json, const std::string& prefix, const ClassFigures& figu
 void add_targets(Json& json, const std::string& prefix, const ClassTargets& targets) {
   for (const ClassFigure& figure : kClassFigures)
     if (const auto& target = targets.*figure.target) json[prefix + figure.key] = *target;
+}
+
+void add_figures(Json& json, const WorkerFigures& figures) {
+  for (const WorkerFigure& row : kWorkerFigures)
+    if (!row.rare) json[row.key] = figure_json(figures, row);
+  add_rare_figures(json, figures);
+}
+
+void add_rare_figures(Json& json, const WorkerFigures& figures) {
+  for (const WorkerFigure& row : kWorkerFigures)
+    if (row.rare && word_of(figures, row) > 0) json[row.key] = figure_json(figures, row);
+}
+
+void parse_figures(const Json& json, WorkerFigures& figures) {
+  for (const WorkerFigure& row : kWorkerFigures) {
+    const auto found = json.find(row.key);
+    if (found == json.end()) continue;
+    if (row.time)
+      figures.*row.time = Duration::from_seconds(number_or_nan(*found));
+    else
+      figures.*row.number = found->get<std::uint64_t>();
+  }
 }
 
 Json path_json(const std::vector<PathPart>& path) {

@@ -32,6 +32,13 @@ void add_figures(Json& json, const std::string& prefix, const ClassFigures& figu
 // json[prefix + key] <- those that there are.
 void add_targets(Json& json, const std::string& prefix, const ClassTargets& targets);
 
+// json[key] <- each figure of a worker, or of a whole run; the rare ones only where above 0.
+void add_figures(Json& json, const WorkerFigures& figures);
+// Those that `json` has; the others stay.
+void parse_figures(const Json& json, WorkerFigures& figures);
+// The rare ones alone: a whole run has shares in place of the others.
+void add_rare_figures(Json& json, const WorkerFigures& figures);
+
 // An array of objects with node, what and share.
 Json path_json(const std::vector<PathPart>& path);
 

@@ -16,13 +16,6 @@ Json refused_json(const RefusedByReason& refused) {
   return json;
 }
 
-// What a sync model did not use, of a worker or a run.
-template <class Record>
-void add_dropped(Json& json, const Record& record) {
-  if (record.dropped_commits > 0)
-    json["dropped"] = {{"commits", record.dropped_commits}, {"samples", record.dropped_samples}};
-}
-
 // Of all workers; empty: what one of them draws is unknown.
 std::optional<double> joules_of(const RunRecord& run) {
   double sum = 0;
@@ -34,13 +27,9 @@ std::optional<double> joules_of(const RunRecord& run) {
 }
 
 Json worker_json(const WorkerRecord& worker, const Figure& figure) {
-  Json json = {{"id", worker.id},
-               {"steps", worker.steps},
-               {"commits", worker.commits},
-               {"compute_s", worker.compute_seconds},
-               {"wait_s", worker.wait_seconds},
-               {"communicate_s", worker.communicate_seconds}};
-  if (worker.late_share() > kLateShareMax) json["late_s"] = worker.late_seconds;
+  Json json = {{"id", worker.id}, {"steps", worker.steps}, {"commits", worker.commits}};
+  add_figures(json, worker);
+  if (worker.late_share() <= kLateShareMax) json.erase("late_s");
   if (worker.left_out > 0) json["left_out"] = worker.left_out;
   if (worker.joules) json["joules"] = *worker.joules;
   if (worker.joined_seconds > 0) json["joined_s"] = worker.joined_seconds;
@@ -49,7 +38,6 @@ Json worker_json(const WorkerRecord& worker, const Figure& figure) {
     json["fate"] = worker.fate;
   }
   if (worker.refused != RefusedByReason{}) json["refused"] = refused_json(worker.refused);
-  add_dropped(json, worker);
   if (worker.held_out_samples > 0)
     json["held_out"] = {{"samples", worker.held_out_samples},
                         {"loss", worker.held_out_loss},
@@ -90,7 +78,8 @@ Json run_json(const Comparison& comparison, const RunRecord& run) {
   json["heterogeneity"] = run.heterogeneity;
   json["workers"] = std::move(workers);
   if (run.refused != RefusedByReason{}) json["refused"] = refused_json(run.refused);
-  add_dropped(json, run);
+  add_rare_figures(json, run);
+  json.erase("late_s");  // told by worker
   if (run.setbacks > 0) json["setbacks"] = run.setbacks;
   if (const auto joules = joules_of(run)) json["joules"] = *joules;
   if (!run.path.empty()) json["path"] = path_json(run.path);

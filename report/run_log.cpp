@@ -29,36 +29,19 @@ EvaluationRecord parse_evaluation(const Json& json) {
   return e;
 }
 
-// Of a worker or a run; nothing where nothing was dropped.
-template <class Record>
-void log_dropped(Json& json, const Record& r) {
-  if (r.dropped_commits > 0) json["dropped"] = {r.dropped_commits, r.dropped_samples};
-}
-
-template <class Record>
-void parse_dropped(const Json& json, Record& r) {
-  if (!json.contains("dropped")) return;
-  r.dropped_commits = json.at("dropped").at(0);
-  r.dropped_samples = json.at("dropped").at(1);
-}
-
 Json worker_json(const WorkerRecord& w) {
   Json json = {{"event", "worker"},
                {"id", w.id},
                {"steps", w.steps},
                {"commits", w.commits},
-               {"compute_s", w.compute_seconds},
-               {"wait_s", w.wait_seconds},
-               {"communicate_s", w.communicate_seconds},
                {"step_s", w.step_seconds},
                {"fate", w.fate},
                {"joined_s", w.joined_seconds},
                {"left_s", optional_json(w.left_seconds)},
                {"held_out", {w.held_out_samples, w.held_out_loss, w.held_out_accuracy}},
                {"refused", w.refused}};
-  log_dropped(json, w);
+  add_figures(json, w);
   if (w.joules) json["joules"] = *w.joules;
-  if (w.late_seconds > 0) json["late_s"] = w.late_seconds;
   if (w.left_out > 0) json["left_out"] = w.left_out;
   if (w.training_loss) json["training_loss"] = *w.training_loss;
   return json;
@@ -69,9 +52,7 @@ WorkerRecord parse_worker(const Json& json) {
   w.id = json.at("id");
   w.steps = json.at("steps");
   w.commits = json.at("commits");
-  w.compute_seconds = number_or_nan(json.at("compute_s"));
-  w.wait_seconds = number_or_nan(json.at("wait_s"));
-  w.communicate_seconds = number_or_nan(json.at("communicate_s"));
+  parse_figures(json, w);
   w.step_seconds = number_or_nan(json.at("step_s"));
   w.fate = json.at("fate");
   w.joined_seconds = number_or_nan(json.at("joined_s"));
@@ -81,11 +62,9 @@ WorkerRecord parse_worker(const Json& json) {
   w.held_out_loss = number_or_nan(held_out.at(1));
   w.held_out_accuracy = number_or_nan(held_out.at(2));
   if (json.contains("joules")) w.joules = number_or_nan(json.at("joules"));
-  if (json.contains("late_s")) w.late_seconds = number_or_nan(json.at("late_s"));
   if (json.contains("left_out")) w.left_out = json.at("left_out");
   if (json.contains("training_loss")) w.training_loss = number_or_nan(json.at("training_loss"));
   w.refused = json.at("refused");
-  parse_dropped(json, w);
   return w;
 }
 
@@ -99,7 +78,7 @@ Json end_json(const RunRecord& r) {
                {"refused", r.refused},
                {"setbacks", r.setbacks},
                {"findings", findings_json(r.findings)}});
-  log_dropped(json, r);
+  add_rare_figures(json, r);
   for (const PathPart& part : r.path)
     json["path"].push_back({part.node, path_word(part.what), part.share});
   return json;
@@ -114,7 +93,7 @@ void parse_end(const Json& json, RunRecord& r) {
   if (const Json& refused = json.at("refused_commits"); !refused.is_null())
     r.refused_commits = refused.get<std::uint64_t>();
   r.refused = json.at("refused");
-  parse_dropped(json, r);
+  parse_figures(json, r);
   r.setbacks = json.at("setbacks");
   for (const Json& part : json.value("path", Json::array())) {
     const auto what = path_what(part.at(1).get<std::string>());

@@ -37,6 +37,16 @@ std::string fate_name(Life life) {
   return "member";
 }
 
+// Numbers end at the limit of 64 bits, times likewise.
+void add(WorkerFigures& sum, const WorkerFigures& more) {
+  for (const WorkerFigure& row : kWorkerFigures) {
+    if (row.time)
+      sum.*row.time += more.*row.time;
+    else
+      sum.*row.number = proto::sum_of(sum.*row.number, more.*row.number);
+  }
+}
+
 }  // namespace
 
 bool RunBook::is_possible(WorkerId worker, const proto::Progress& progress,
@@ -113,7 +123,6 @@ RunRecord RunBook::record(const Roster& roster, const Run& run, const LossMerge&
   record.seconds = run.stopped() ? run.length({}) : 0;
   record.steps = steps_;
   record.commits = commits_;
-  double compute = 0, wait = 0, communicate = 0;
   std::vector<WorkerId> all;
   for (WorkerId id; roster.knows(id); ++id.value) all.push_back(id);
   all = roster.ordered(std::move(all));
@@ -129,28 +138,22 @@ RunRecord RunBook::record(const Roster& roster, const Run& run, const LossMerge&
     const Roster::Worker& worker = roster[id];
     const LossMerge::Told& told = losses.told(id);
     const proto::Progress& p = progress(id);
-    record.bytes_up = proto::sum_of(record.bytes_up, p.bytes_up);
-    record.bytes_down = proto::sum_of(record.bytes_down, p.bytes_down);
-    compute += p.compute.seconds();
-    wait += p.wait.seconds();
-    communicate += p.communicate.seconds();
-    const double step = p.steps > 0 ? p.compute.seconds() / static_cast<double>(p.steps) : 0;
-    const auto gone =
-        worker.gone_at ? std::optional(std::max(0.0, run.seconds(*worker.gone_at))) : std::nullopt;
-    record.workers.push_back({worker.name, p.steps, p.commits, p.compute.seconds(),
-                              p.wait.seconds(), p.communicate.seconds(), step,
-                              fate_name(worker.life), std::max(0.0, run.seconds(worker.joined_at)),
-                              gone, told.evaluation.samples, told.evaluation.loss,
-                              told.evaluation.accuracy});
-    WorkerRecord& row = record.workers.back();
-    row.late_seconds = p.late.seconds();
+    add(record, p);
+    WorkerRecord& row = record.workers.emplace_back();
+    static_cast<WorkerFigures&>(row) = p;
+    row.id = worker.name;
     row.number = id.value;
+    row.steps = p.steps;
+    row.commits = p.commits;
+    row.step_seconds = p.steps > 0 ? p.compute.seconds() / static_cast<double>(p.steps) : 0;
+    row.fate = fate_name(worker.life);
+    row.joined_seconds = std::max(0.0, run.seconds(worker.joined_at));
+    if (worker.gone_at) row.left_seconds = std::max(0.0, run.seconds(*worker.gone_at));
+    row.held_out_samples = told.evaluation.samples;
+    row.held_out_loss = told.evaluation.loss;
+    row.held_out_accuracy = told.evaluation.accuracy;
     row.training_loss = told.loss;
     row.left_out = worker.left_out;
-    row.dropped_commits = p.dropped_commits;
-    row.dropped_samples = p.dropped_samples;
-    record.dropped_commits = proto::sum_of(record.dropped_commits, p.dropped_commits);
-    record.dropped_samples = proto::sum_of(record.dropped_samples, p.dropped_samples);
     row.refused = exclusion.refused(id);
     for (std::size_t i = 0; i < row.refused.size(); ++i)
       record.refused[i] = proto::sum_of(record.refused[i], row.refused[i]);
@@ -158,11 +161,11 @@ RunRecord RunBook::record(const Roster& roster, const Run& run, const LossMerge&
   if (exclusion.watches())
     record.refused_commits =
         std::accumulate(record.refused.begin(), record.refused.end(), std::uint64_t{0});
-  const double total = compute + wait + communicate;
+  const double total = (record.compute + record.wait + record.communicate).seconds();
   if (total > 0) {
-    record.compute_share = compute / total;
-    record.wait_share = wait / total;
-    record.communicate_share = communicate / total;
+    record.compute_share = record.compute.seconds() / total;
+    record.wait_share = record.wait.seconds() / total;
+    record.communicate_share = record.communicate.seconds() / total;
   }
   record.heterogeneity = heterogeneity(roster);
   if (!record_.evaluations.empty()) {

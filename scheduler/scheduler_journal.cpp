@@ -121,23 +121,12 @@ constexpr std::uint32_t kDoubles = 0b111;
 Words words_of(const proto::Progress& p) {
   const auto bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
   const auto ns = [](Duration value) { return static_cast<std::uint64_t>(value.ns); };
-  return {bits(p.loss),
-          bits(p.alignment.own),
-          bits(p.alignment.during),
-          p.steps,
-          p.commits,
-          ns(p.step_time),
-          ns(p.overhead),
-          p.batch,
-          p.loss_samples,
-          ns(p.compute),
-          ns(p.wait),
-          ns(p.communicate),
-          p.bytes_up,
-          p.bytes_down,
-          ns(p.late),
-          p.dropped_commits,
-          p.dropped_samples};
+  Words words{bits(p.loss),  bits(p.alignment.own), bits(p.alignment.during), p.steps,
+              p.commits,     ns(p.step_time),       ns(p.overhead),           p.batch,
+              p.loss_samples};
+  auto word = words.begin() + JournalSenders::kOwnWords;
+  for (const WorkerFigure& row : kWorkerFigures) *word++ = word_of(p, row);
+  return words;
 }
 
 proto::Progress progress_of(const Words& words) {
@@ -152,14 +141,8 @@ proto::Progress progress_of(const Words& words) {
   p.overhead = span(6);
   p.batch = static_cast<std::uint32_t>(words[7]);
   p.loss_samples = words[8];
-  p.compute = span(9);
-  p.wait = span(10);
-  p.communicate = span(11);
-  p.bytes_up = words[12];
-  p.bytes_down = words[13];
-  p.late = span(14);
-  p.dropped_commits = words[15];
-  p.dropped_samples = words[16];
+  auto word = words.begin() + JournalSenders::kOwnWords;
+  for (const WorkerFigure& row : kWorkerFigures) set_word(p, row, *word++);
   return p;
 }
 

@@ -17,6 +17,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <span>
@@ -65,7 +66,8 @@ std::string header_bytes(const JournalHeader& header);
 // Who has spoken: what a record need not repeat. Both ends of a journal keep one.
 class JournalSenders {
  public:
-  static constexpr std::size_t kWords = 17;
+  static constexpr std::size_t kOwnWords = 9;  // of a Progress, before the worker's figures
+  static constexpr std::size_t kWords = kOwnWords + std::size(kWorkerFigures);
   using Words = std::array<std::uint64_t, kWords>;
   struct Sender {
     Incarnation incarnation = 0;

@@ -118,21 +118,20 @@ std::string Scheduler::status(Instant now) const {
                                                        : "joined"},
              {"steps", p.steps},
              {"commits", p.commits},
-             {"dropped_commits", p.dropped_commits},
-             {"dropped_samples", p.dropped_samples},
              {"steps_per_second", pace.steps},
              {"commits_per_second", pace.commits},
-             {"compute_seconds", p.compute.seconds()},
-             {"wait_seconds", p.wait.seconds()},
-             {"communicate_seconds", p.communicate.seconds()},
              {"waiting_share", total > 0 ? p.wait.seconds() / total : 0},
              {"communicating_share", total > 0 ? p.communicate.seconds() / total : 0},
-             {"up_bytes", p.bytes_up},
-             {"down_bytes", p.bytes_down},
              {"up_bytes_per_second", pace.up},
              {"down_bytes_per_second", pace.down},
              {"heard_seconds_ago", desk_.heard_seconds_ago(now, id)},
              {"loss", number(losses_.told(id).loss)}};
+    for (const WorkerFigure& figure : kWorkerFigures) {
+      if (figure.time)
+        row[figure.name] = (p.*figure.time).seconds();
+      else
+        row[figure.name] = p.*figure.number;
+    }
     if (const auto told = directives_.find(id); told != directives_.end())
       row["directive"] = {{"commit_rate", told->second.commit_rate},
                           {"local_steps", told->second.local_steps},

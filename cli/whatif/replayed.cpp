@@ -28,9 +28,9 @@ Totals totals_of(const RunRecord& run, const std::string& worker) {
     if (!worker.empty() && life.id != worker) continue;
     sum.steps += static_cast<double>(life.steps);
     sum.commits += static_cast<double>(life.commits);
-    sum.compute += life.compute_seconds;
-    sum.wait += life.wait_seconds;
-    sum.communicate += life.communicate_seconds;
+    sum.compute += life.compute.seconds();
+    sum.wait += life.wait.seconds();
+    sum.communicate += life.communicate.seconds();
   }
   const double all = sum.compute + sum.wait + sum.communicate;
   if (all > 0)

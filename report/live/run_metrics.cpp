@@ -1,8 +1,12 @@
 #include "report/live/run_metrics.hpp"
 
+#include <fmt/format.h>
+
 #include <limits>
+#include <string>
 
 #include "base/json.hpp"
+#include "base/worker_figures.hpp"
 #include "report/status_text.hpp"
 
 namespace rubato::report {
@@ -27,18 +31,6 @@ struct WorkerFamily {
 constexpr WorkerFamily kWorkerFamilies[] = {
     {"rubato_worker_steps_total", kCounter, "Training steps of this worker.", "steps"},
     {"rubato_worker_commits_total", kCounter, "Commits of this worker.", "commits"},
-    {"rubato_worker_dropped_commits_total", kCounter,
-     "Commits of this worker that the sync model did not use.", "dropped_commits"},
-    {"rubato_worker_dropped_samples_total", kCounter, "Training samples of these.",
-     "dropped_samples"},
-    {"rubato_worker_compute_seconds_total", kCounter, "Time this worker spent in training steps.",
-     "compute_seconds"},
-    {"rubato_worker_wait_seconds_total", kCounter, "Time this worker was blocked on other workers.",
-     "wait_seconds"},
-    {"rubato_worker_communicate_seconds_total", kCounter,
-     "Time this worker was blocked on links and servers.", "communicate_seconds"},
-    {"rubato_worker_up_bytes_total", kCounter, "Bytes on the wire from this worker.", "up_bytes"},
-    {"rubato_worker_down_bytes_total", kCounter, "Bytes on the wire to this worker.", "down_bytes"},
     {"rubato_worker_loss", kGauge, "Training loss of this worker's last steps.", "loss"},
     {"rubato_worker_silence_seconds", kGauge, "Time since this worker was last heard.",
      "heard_seconds_ago"},
@@ -47,14 +39,19 @@ constexpr WorkerFamily kWorkerFamilies[] = {
 void add_workers(MetricsText& metrics, const MetricLabels& run, const Json& status) {
   const auto workers = status.find("workers");
   if (workers == status.end() || !workers->is_array()) return;
-  for (const WorkerFamily& family : kWorkerFamilies) {
-    metrics.family(family.name, family.kind, family.help);
+  const auto add = [&](const std::string& name, MetricsText::Kind kind, const char* help,
+                       const char* key) {
+    metrics.family(name, kind, help);
     for (const Json& worker : *workers) {
       MetricLabels labels{{"worker", text_of(worker, "name")}};
       labels.insert(labels.end(), run.begin(), run.end());
-      metrics.sample(labels, value_of(worker, family.key));
+      metrics.sample(labels, value_of(worker, key));
     }
-  }
+  };
+  for (const WorkerFamily& family : kWorkerFamilies)
+    add(family.name, family.kind, family.help, family.key);
+  for (const WorkerFigure& figure : kWorkerFigures)
+    add(fmt::format("rubato_worker_{}_total", figure.name), kCounter, figure.help, figure.name);
 }
 
 }  // namespace

@@ -298,8 +298,8 @@ TEST_CASE("replay: each figure beside the measured one, and the one that is off 
     WorkerRecord worker = life("pi");
     worker.steps = steps;
     worker.commits = commits;
-    worker.compute_seconds = 60 - wait;
-    worker.wait_seconds = wait;
+    worker.compute = Duration::from_seconds(60 - wait);
+    worker.wait = Duration::from_seconds(wait);
     RunRecord record = record_of({worker});
     record.time_to_target_seconds = 50;
     return record;

@@ -130,8 +130,8 @@ TEST_CASE("energy: watts of the device's row, overridden by the group, times sec
   record.seconds = 100;
   for (const char* name : {"a", "a", "b"}) {
     record.workers.emplace_back().id = name;
-    record.workers.back().compute_seconds = 30;
-    record.workers.back().communicate_seconds = 5;
+    record.workers.back().compute = Duration::from_seconds(30);
+    record.workers.back().communicate = Duration::from_seconds(5);
   }
   record.workers[0].left_seconds = 40;
   record.workers[1].joined_seconds = 60;

@@ -217,9 +217,9 @@ void likely_path_is_near(const std::string& model) {
   for (const WorkerRecord& w : record->workers)
     times.push_back({.name = w.id,
                      .steps = w.steps,
-                     .compute = w.compute_seconds,
-                     .wait = w.wait_seconds,
-                     .communicate = w.communicate_seconds,
+                     .compute = w.compute.seconds(),
+                     .wait = w.wait.seconds(),
+                     .communicate = w.communicate.seconds(),
                      .commits = w.commits,
                      .dropped_commits = w.dropped_commits});
   RunRecord likely;

@@ -302,7 +302,7 @@ TEST_CASE("churn: ADSP asks a newcomer for the others' commits from now on, not 
   CHECK(from[0] > 100);  // what the newcomer is not asked for
   CHECK(to[2] - from[2] <= others + others / 4);
   CHECK(to[2] - from[2] >= others - others / 4);
-  for (const auto& worker : record.workers) CHECK(worker.wait_seconds == 0);
+  for (const auto& worker : record.workers) CHECK(worker.wait.seconds() == 0);
 }
 
 TEST_CASE("churn: the run log does not depend on the threads") {

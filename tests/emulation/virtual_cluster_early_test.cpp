@@ -201,7 +201,8 @@ TEST_CASE("the times of every worker add up to the run with early steps") {
     CAPTURE(sync);
     const RunRecord record = run(config, data, sync).record;
     for (const auto& worker : record.workers) {
-      const double sum = worker.compute_seconds + worker.wait_seconds + worker.communicate_seconds;
+      const double sum =
+          worker.compute.seconds() + worker.wait.seconds() + worker.communicate.seconds();
       CHECK(sum <= record.seconds + 1e-6);
       if (sync != "tempo") CHECK(sum >= record.seconds - 3);  // what was not over at the end
       CHECK(worker.step_seconds == doctest::Approx(worker.id == "w0" ? 0.2 : 0.5));

@@ -50,7 +50,7 @@ TEST_CASE("ADSP's interval of a worker 500 times as fast covers thousands of ste
   const RunRecord record = run(config, small_blobs(), "adsp").record;
   const auto& gpu = record.workers[0];
   CHECK(gpu.steps / gpu.commits > 2000);
-  CHECK(gpu.wait_seconds == 0);
+  CHECK(gpu.wait.seconds() == 0);
   for (const auto& worker : record.workers) {
     CAPTURE(worker.id);
     CHECK(worker.commits + 1 >= gpu.commits);

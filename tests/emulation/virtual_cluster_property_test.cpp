@@ -88,9 +88,9 @@ TEST_CASE("a random cluster trains, loses no time and waits only where its model
     for (const auto& worker : record.workers) {
       RC_ASSERT(worker.fate == "member");
       RC_ASSERT(worker.commits <= worker.steps);
-      RC_ASSERT(worker.compute_seconds + worker.wait_seconds + worker.communicate_seconds <=
+      RC_ASSERT(worker.compute.seconds() + worker.wait.seconds() + worker.communicate.seconds() <=
                 record.seconds + 1e-6);
-      if (model == "asp" || model == "adsp") RC_ASSERT(worker.wait_seconds == 0);
+      if (model == "asp" || model == "adsp") RC_ASSERT(worker.wait.seconds() == 0);
     }
   }));
 }

@@ -64,8 +64,8 @@ void check_same_timing(const cluster::ClusterConfig& config, const std::string& 
   for (std::size_t i = 0; i < full.workers.size(); ++i) {
     CHECK(timed.workers[i].steps == full.workers[i].steps);
     CHECK(timed.workers[i].commits == full.workers[i].commits);
-    CHECK(timed.workers[i].wait_seconds == full.workers[i].wait_seconds);
-    CHECK(timed.workers[i].communicate_seconds == full.workers[i].communicate_seconds);
+    CHECK(timed.workers[i].wait.seconds() == full.workers[i].wait.seconds());
+    CHECK(timed.workers[i].communicate.seconds() == full.workers[i].communicate.seconds());
   }
   CHECK(full.measured());
   CHECK_FALSE(timed.measured());

@@ -44,8 +44,8 @@ TEST_CASE("under SSP no worker goes on more than s commits ahead of the slowest"
       ahead_most = std::max(ahead_most, commits[line.worker] - slowest->second);
     }
     CHECK(ahead_most == staleness);  // never more, and the fast ones go as far as they may
-    CHECK(ssp.record.workers[0].wait_seconds > 1);
-    CHECK(ssp.record.workers[2].wait_seconds == 0);
+    CHECK(ssp.record.workers[0].wait.seconds() > 1);
+    CHECK(ssp.record.workers[2].wait.seconds() == 0);
   }
 }
 
@@ -110,8 +110,8 @@ TEST_CASE("with overlap ADSP trains on while a commit is in flight") {
   const RunRecord overlapped = run(config, data, "adsp").record;
   for (const auto& worker : overlapped.workers) {
     CAPTURE(worker.id);
-    CHECK(worker.communicate_seconds == doctest::Approx(2));  // only the first pull
-    CHECK(worker.wait_seconds == 0);
+    CHECK(worker.communicate.seconds() == doctest::Approx(2));  // only the first pull
+    CHECK(worker.wait.seconds() == 0);
     CHECK(worker.commits == doctest::Approx(60.0 / 10 * 3).epsilon(0.1));
   }
   CHECK(overlapped.steps > 2 * blocked.steps);

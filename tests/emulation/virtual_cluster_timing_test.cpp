@@ -69,7 +69,7 @@ TEST_CASE("BSP waits for the slowest, in closed form") {
   CHECK(record.communicate_share == doctest::Approx(0.2 / round).epsilon(0.01));
   CHECK(record.compute_share ==
         doctest::Approx(std::accumulate(t.begin(), t.end(), 0.0) / (3 * round)).epsilon(0.01));
-  CHECK(record.workers[2].wait_seconds == 0);
+  CHECK(record.workers[2].wait.seconds() == 0);
 }
 
 TEST_CASE("ADSP and ASP never wait for another worker") {
@@ -82,7 +82,7 @@ TEST_CASE("ADSP and ASP never wait for another worker") {
     CAPTURE(model);
     const RunRecord record = run(config, data, model).record;
     CHECK(record.wait_share == 0);
-    for (const auto& worker : record.workers) CHECK(worker.wait_seconds == 0);
+    for (const auto& worker : record.workers) CHECK(worker.wait.seconds() == 0);
   }
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("a server works on one commit after the other") {
   // The first to be worked on waits for the other two, the second for the third.
   const double rounds = static_cast<double>(bsp.record.commits) / 3;
   double waited = 0;
-  for (const auto& worker : bsp.record.workers) waited += worker.wait_seconds;
+  for (const auto& worker : bsp.record.workers) waited += worker.wait.seconds();
   CHECK(waited / rounds == doctest::Approx((2 + 1) * apply).epsilon(0.01));
 }
 
@@ -195,7 +195,8 @@ void times_add_up(const std::string& model) {
   std::uint64_t steps = 0, commits = 0;
   for (const auto& worker : record.workers) {
     CAPTURE(worker.id);
-    const double sum = worker.compute_seconds + worker.wait_seconds + worker.communicate_seconds;
+    const double sum =
+        worker.compute.seconds() + worker.wait.seconds() + worker.communicate.seconds();
     // What is not over when the run ends is in no column: a step, or a commit and what it waits.
     // Under hero-sgd all but the fastest wait to the end.
     const bool waits = model == "hero-sgd" && worker.id != "w0";

@@ -135,8 +135,8 @@ std::string to_text(const RunRecord& r) {
   out += fmt::format("{} {} {} {}\n", r.final_loss, r.final_accuracy, r.heterogeneity,
                      r.refused_commits.value_or(0));
   for (const auto& w : r.workers)
-    out += fmt::format("{} {} {} {} {} {} {} {}\n", w.id, w.steps, w.commits, w.compute_seconds,
-                       w.wait_seconds, w.communicate_seconds, w.step_seconds, w.fate);
+    out += fmt::format("{} {} {} {} {} {} {} {}\n", w.id, w.steps, w.commits, w.compute.seconds(),
+                       w.wait.seconds(), w.communicate.seconds(), w.step_seconds, w.fate);
   for (const auto& e : r.evaluations)
     out += fmt::format("{} {} {} {} {}\n", e.seconds, e.steps, e.commits, e.loss, e.accuracy);
   for (const auto& d : r.decisions)

@@ -120,7 +120,7 @@ TEST_CASE("ADSP waits for nobody and BSP keeps its workers in step") {
   };
   const RunRecord adsp = run("adsp");
   CHECK(adsp.wait_share == 0);
-  for (const auto& worker : adsp.workers) CHECK(worker.wait_seconds == 0);
+  for (const auto& worker : adsp.workers) CHECK(worker.wait.seconds() == 0);
 
   const RunRecord bsp = run("bsp");
   CHECK(bsp.wait_share > 0.1);

@@ -226,7 +226,8 @@ TEST_CASE("results.json of up has the documented keys and --json prints it alone
                             "judged_f1",  "judged_auc",     "heterogeneity",    "findings",
                             "workers"});
   CHECK(keys_of(run.at("workers")[0]) ==
-        std::set<std::string>{"id", "steps", "commits", "compute_s", "wait_s", "communicate_s"});
+        std::set<std::string>{"id", "steps", "commits", "compute_s", "wait_s", "communicate_s",
+                              "bytes_up", "bytes_down"});
 }
 
 // The workers train for about three seconds after one of them is killed.

@@ -41,6 +41,18 @@ TEST_CASE("every body comes back as it went") {
   CHECK(names.size() == std::variant_size_v<Body>);
 }
 
+TEST_CASE("every figure of a worker comes back as it went") {
+  Progress sent;
+  std::uint64_t word = 1000;
+  for (const WorkerFigure& row : kWorkerFigures) set_word(sent, row, ++word);
+  const auto decoded = round_trip(samples::message(sent));
+  REQUIRE(decoded);
+  for (const WorkerFigure& row : kWorkerFigures) {
+    CAPTURE(row.name);
+    CHECK(word_of(std::get<Progress>(decoded->body), row) == word_of(sent, row));
+  }
+}
+
 TEST_CASE("the payload is passed on, not copied") {
   const Message message = samples::commit(1, 1000);
   const auto decoded = round_trip(message);
@@ -139,7 +151,7 @@ TEST_CASE("every number that a peer says of itself has a bound") {
   standing.standings.resize(1);
   ProbeReply missing;
   missing.missing_offsets.resize(1);
-  const std::vector<std::function<Message(Number)>> numbers{
+  std::vector<std::function<Message(Number)>> numbers{
       of(Hello{}, [](Hello& m) -> Number& { return m.parameters; }),
       of(snapshot, [](Hello& m) -> Number& { return m.snapshots[0].number; }),
       of(snapshot, [](Hello& m) -> Number& { return m.snapshots[0].commits; }),
@@ -166,16 +178,15 @@ TEST_CASE("every number that a peer says of itself has a bound") {
       of(Progress{}, [](Progress& m) -> Number& { return m.steps; }),
       of(Progress{}, [](Progress& m) -> Number& { return m.commits; }),
       of(Progress{}, [](Progress& m) -> Number& { return m.loss_samples; }),
-      of(Progress{}, [](Progress& m) -> Number& { return m.bytes_up; }),
-      of(Progress{}, [](Progress& m) -> Number& { return m.dropped_commits; }),
-      of(Progress{}, [](Progress& m) -> Number& { return m.dropped_samples; }),
-      of(Progress{}, [](Progress& m) -> Number& { return m.bytes_down; }),
       of(Heartbeat{}, [](Heartbeat& m) -> Number& { return m.saved; }),
       of(standing, [](Heartbeat& m) -> Number& { return m.standings[0].refused[0]; }),
       of(standing, [](Heartbeat& m) -> Number& { return m.standings[0].refused[3]; }),
       of(Evaluation{}, [](Evaluation& m) -> Number& { return m.version; }),
       of(Evaluation{}, [](Evaluation& m) -> Number& { return m.samples; }),
   };
+  for (const WorkerFigure& row : kWorkerFigures)
+    if (row.number)
+      numbers.push_back(of(Progress{}, [&row](Progress& m) -> Number& { return m.*row.number; }));
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     CAPTURE(i);
     CHECK(round_trip(numbers[i](kNumberMax)));
@@ -191,19 +202,19 @@ TEST_CASE("every time that a peer says of itself has a bound") {
   const auto of = [](auto body, auto field) { return one<Duration>(body, field); };
   Heartbeat standing;
   standing.standings.resize(1);
-  const std::vector<std::function<Message(Duration)>> times{
+  std::vector<std::function<Message(Duration)>> times{
       of(Parameters{}, [](Parameters& m) -> Duration& { return m.held; }),
       of(Progress{}, [](Progress& m) -> Duration& { return m.step_time; }),
       of(Progress{}, [](Progress& m) -> Duration& { return m.overhead; }),
-      of(Progress{}, [](Progress& m) -> Duration& { return m.compute; }),
-      of(Progress{}, [](Progress& m) -> Duration& { return m.wait; }),
-      of(Progress{}, [](Progress& m) -> Duration& { return m.communicate; }),
       of(standing, [](Heartbeat& m) -> Duration& { return m.standings[0].waited; }),
       of(standing, [](Heartbeat& m) -> Duration& { return m.standings[0].usual; }),
       of(Directive{}, [](Directive& m) -> Duration& { return m.period; }),
       of(Save{}, [](Save& m) -> Duration& { return m.ago; }),
       of(Evaluation{}, [](Evaluation& m) -> Duration& { return m.age; }),
   };
+  for (const WorkerFigure& row : kWorkerFigures)
+    if (row.time)
+      times.push_back(of(Progress{}, [&row](Progress& m) -> Duration& { return m.*row.time; }));
   for (std::size_t i = 0; i < times.size(); ++i) {
     CAPTURE(i);
     CHECK(round_trip(times[i](kSpanMax)));

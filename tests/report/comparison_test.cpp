@@ -126,8 +126,8 @@ TEST_CASE("note: the box whose steps took too long, if one did by more than 3 %"
     RunRecord record = run(sync, 1, 50);
     rubato::WorkerRecord& worker = record.workers.emplace_back();
     worker.id = name;
-    worker.compute_seconds = compute;
-    worker.late_seconds = late;
+    worker.compute = rubato::Duration::from_seconds(compute);
+    worker.late = rubato::Duration::from_seconds(late);
     return record;
   };
   CHECK(busy_note(comparison({})).empty());

@@ -42,7 +42,8 @@ TEST_CASE("results.json: exactly the documented keys, in order") {
                            "judged_accuracy", "heterogeneity", "workers", "findings"});
     REQUIRE(run["workers"].size() == 3);
     CHECK(keys(run["workers"][0]) == std::vector<std::string>{"id", "steps", "commits", "compute_s",
-                                                              "wait_s", "communicate_s"});
+                                                              "wait_s", "communicate_s", "bytes_up",
+                                                              "bytes_down"});
   }
 }
 
@@ -61,9 +62,28 @@ TEST_CASE("results.json: values arrive exactly, what is not a number is null") {
   CHECK(run["time_to_target_s"].get<double>() == *expected.time_to_target_seconds);
   CHECK(run["wait_share"].get<double>() == expected.wait_share);
   CHECK(run["workers"][2]["id"] == "pi-2");
-  CHECK(run["workers"][2]["compute_s"].get<double>() == expected.workers[2].compute_seconds);
+  CHECK(run["workers"][2]["compute_s"].get<double>() == expected.workers[2].compute.seconds());
   CHECK(results["runs"][1]["time_to_target_s"].is_null());
   CHECK(results["runs"][1]["final_loss"].is_null());
+}
+
+TEST_CASE("results.json: every figure of a worker is there, a rare one where it is not 0") {
+  auto comparison = sample_comparison({.models = {"adsp"}, .seeds = 1});
+  auto& workers = comparison.runs[0].workers;
+  std::uint64_t word = 1'000'000'007;  // of times: a bit more than a second
+  for (const rubato::WorkerFigure& row : rubato::kWorkerFigures) {
+    set_word(workers[0], row, ++word);
+    set_word(workers[1], row, 0);
+  }
+  workers[0].compute += rubato::Duration::from_seconds(1);  // the other one was late
+  const Json told = Json::parse(results_json(comparison))["runs"][0]["workers"];
+  for (const rubato::WorkerFigure& row : rubato::kWorkerFigures) {
+    CAPTURE(row.key);
+    const double value =
+        row.time ? (workers[0].*row.time).seconds() : static_cast<double>(workers[0].*row.number);
+    CHECK(told[0][row.key].get<double>() == value);
+    CHECK(told[1].contains(row.key) == !row.rare);
+  }
 }
 
 TEST_CASE("results.json: where there is a target, the figures that it was judged by are there") {

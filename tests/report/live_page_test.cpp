@@ -8,8 +8,9 @@
 #include <regex>
 #include <set>
 #include <sstream>
-#include "base/json.hpp"
 
+#include "base/json.hpp"
+#include "base/worker_figures.hpp"
 #include "report/live/run_metrics.hpp"
 #include "report/report_assets.hpp"
 #include "report/report_html.hpp"
@@ -136,6 +137,26 @@ TEST_CASE("metrics: names, units and figures of a run under way") {
   CHECK(samples.at("rubato_worker_communicate_seconds_total" + worker) == 1.5);
   CHECK(samples.at("rubato_worker_up_bytes_total" + worker) == 5e9);
   CHECK_FALSE(samples.contains("rubato_worker_loss" + worker));  // nobody knows it
+}
+
+TEST_CASE("metrics: every figure of a worker is a family of its own") {
+  LiveRun now = run_under_way();
+  json status = json::parse(now.status);
+  double value = 0;
+  for (const rubato::WorkerFigure& row : rubato::kWorkerFigures)
+    for (json& worker : status["workers"]) worker[row.name] = ++value;
+  now.status = status.dump();
+  const Comparison comparison = sample_comparison({.models = {"bsp"}, .seeds = 2});
+  const auto texts =
+      live_texts({.comparison = comparison, .ended = 2, .now = &now, .links = kNoLinks});
+  const auto samples = samples_of(texts.metrics);
+  value = 0;
+  for (const rubato::WorkerFigure& row : rubato::kWorkerFigures)
+    for (const std::string worker : {"pi-0", "pi-1"}) {
+      CAPTURE(row.name);
+      const std::string labels = "{worker=\"" + worker + R"(",sync="adsp",seed="1"})";
+      CHECK(samples.at(std::string("rubato_worker_") + row.name + "_total" + labels) == ++value);
+    }
 }
 
 TEST_CASE("metrics: the Grafana dashboard asks for figures that there are") {

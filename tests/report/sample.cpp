@@ -19,10 +19,11 @@ std::vector<WorkerRecord> sample_workers(std::size_t count, double seconds, doub
     worker.id = fmt::format("pi-{}", i);
     worker.step_seconds = 0.1 * (1 + 2.0 * static_cast<double>(i) / static_cast<double>(count));
     const double wait = wait_share * seconds * static_cast<double>(count - i);
-    worker.wait_seconds = wait / static_cast<double>(count);
-    worker.communicate_seconds = 0.05 * seconds;
-    worker.compute_seconds = seconds - worker.wait_seconds - worker.communicate_seconds;
-    worker.steps = static_cast<std::uint64_t>(worker.compute_seconds / worker.step_seconds);
+    worker.wait = Duration::from_seconds(wait / static_cast<double>(count));
+    worker.communicate = Duration::from_seconds(0.05 * seconds);
+    worker.compute =
+        Duration::from_seconds(seconds - worker.wait.seconds() - worker.communicate.seconds());
+    worker.steps = static_cast<std::uint64_t>(worker.compute.seconds() / worker.step_seconds);
     worker.commits =
         wait_share > 0 ? worker.steps : static_cast<std::uint64_t>(seconds / 15) + i % 2;
     workers.push_back(worker);
@@ -48,10 +49,10 @@ RunRecord sample_run(const std::string& sync, std::size_t speed, std::uint64_t s
   for (const WorkerRecord& worker : run.workers) {
     run.steps += worker.steps;
     run.commits += worker.commits;
-    run.compute_share += worker.compute_seconds / run.seconds / static_cast<double>(workers);
-    run.wait_share += worker.wait_seconds / run.seconds / static_cast<double>(workers);
+    run.compute_share += worker.compute.seconds() / run.seconds / static_cast<double>(workers);
+    run.wait_share += worker.wait.seconds() / run.seconds / static_cast<double>(workers);
     run.communicate_share +=
-        worker.communicate_seconds / run.seconds / static_cast<double>(workers);
+        worker.communicate.seconds() / run.seconds / static_cast<double>(workers);
   }
   run.bytes_up = run.bytes_down = run.commits * 203'560;
   run.heterogeneity = 1.67;

@@ -56,13 +56,37 @@ TEST_CASE("record: totals, shares and heterogeneity of what was last reported") 
   CHECK(record.workers[0].id == "edge-0");
   CHECK(record.workers[0].steps == 40);
   CHECK(record.workers[0].commits == 8);
-  CHECK(record.workers[0].compute_seconds == 10);
-  CHECK(record.workers[0].wait_seconds == 20);
-  CHECK(record.workers[0].communicate_seconds == 2);
-  CHECK(record.workers[0].late_seconds == 2);
+  CHECK(record.workers[0].compute.seconds() == 10);
+  CHECK(record.workers[0].wait.seconds() == 20);
+  CHECK(record.workers[0].communicate.seconds() == 2);
+  CHECK(record.workers[0].late.seconds() == 2);
   CHECK(record.workers[0].late_share() == 0.25);  // 10 s instead of 8
   CHECK(record.workers[0].step_seconds == 0.25);
   CHECK(record.workers[1].step_seconds == 1);
+}
+
+TEST_CASE("record: every figure of a worker is in its row, in the sum, and in the status") {
+  SchedulerWorld world;
+  world.start();
+  const auto figures = [](std::uint64_t word) {
+    proto::Progress progress;
+    progress.commits = 1000;  // more than were dropped
+    for (const WorkerFigure& row : kWorkerFigures) set_word(progress, row, ++word);
+    return progress;
+  };
+  world.from_worker(kZero, figures(100));
+  world.from_worker(kOne, figures(300));
+  const auto status = nlohmann::json::parse(world.scheduler.status(world.now));
+  const RunRecord record = world.scheduler.record();
+  std::uint64_t word = 100;
+  for (const WorkerFigure& row : kWorkerFigures) {
+    CAPTURE(row.name);
+    ++word;
+    CHECK(word_of(record.workers[0], row) == word);
+    CHECK(word_of(record, row) == 2 * word + 200);
+    const double told = status["workers"][0][row.name].get<double>();
+    CHECK(told == doctest::Approx(static_cast<double>(word) * (row.time ? 1e-9 : 1)));
+  }
 }
 
 TEST_CASE("record: a run in which nobody trained divides by nothing") {

@@ -33,8 +33,8 @@ std::string record_text(const RunRecord& record) {
                                  record.time_to_target_seconds.value_or(-1), record.seconds,
                                  record.compute_share, record.final_loss, record.heterogeneity);
   for (const auto& w : record.workers)
-    text += fmt::format("\n{} {} {} {:a} {:a} {:a} {}", w.id, w.steps, w.commits, w.compute_seconds,
-                        w.wait_seconds, w.communicate_seconds, w.fate);
+    text += fmt::format("\n{} {} {} {:a} {:a} {:a} {}", w.id, w.steps, w.commits,
+                        w.compute.seconds(), w.wait.seconds(), w.communicate.seconds(), w.fate);
   for (const auto& e : record.evaluations)
     text +=
         fmt::format("\n{:a} {} {} {:a} {:a}", e.seconds, e.steps, e.commits, e.loss, e.accuracy);
