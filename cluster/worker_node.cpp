@@ -17,6 +17,7 @@
 #include "proto/buffer_pool.hpp"
 #include "train/evaluate.hpp"
 #include "worker/forward_clock.hpp"
+#include "worker/worker_driver.hpp"
 #include "worker/worker_trace.hpp"
 
 namespace rubato::cluster {
@@ -83,59 +84,68 @@ class WorkerHost : public IdleHost {
       if (const auto line = stretched_.poll_warning()) log_warning(*line);
       end_step(now);
     }
-    while (!compute_.busy()) {
-      switch (core_.next_action()) {
-        case WorkerCore::Action::Train:
-        case WorkerCore::Action::TrainEarly:
-          start_computing(core_.next_action() == WorkerCore::Action::TrainEarly);
-          return;
-        case WorkerCore::Action::Commit:
-          timed_ = 0;
-          if (auto* const memory = trainer_.own_memory(); memory && !core_.elastic()) {
-            take_from(*memory);
-          } else {
-            commit([this](Floats& out) {
-              return core_.elastic() ? trainer_.take_parameters(out) : trainer_.take_update(out);
-            });
-          }
-          break;
-        case WorkerCore::Action::Restart:
-          trainer_.drop_update();
-          evaluations_.on_set_back();
-          [[fallthrough]];
-        case WorkerCore::Action::Load: {
-          // Whoever joined again since has to load what it has pulled.
-          const bool staged = std::exchange(staged_, false) && core_.may_stage_beside_steps();
-          if (!staged && trainer_.own_memory() && core_.may_stage_beside_steps()) {
-            core_.on_staging();
-            beside_ = Beside::Staging;
-            break;
-          }
-          const Instant began = steady_now();
-          if (staged) {
-            trainer_.own_memory()->load_staged();
-          } else {
-            trainer_.load_under_update(core_.parameters());
-          }
-          const Instant now = steady_now();
-          trace_.on_load(began, now, core_);
-          const bool evaluates = evaluations_.on_load(now, core_.parameters());
-          if (evaluates) options_.held_out->device->load(core_.parameters());
-          core_.on_loaded(now);
-          // The memory goes round: U, then the update in flight, then the reply to it, then U.
-          const auto room = core_.release_parameters();
-          if (room && !updates_.held_elsewhere(room)) trainer_.give(*room);
-          if (evaluates) return begin_evaluation();
-          break;
-        }
-        case WorkerCore::Action::Seed:  // of a model of the user's own alone
-        case WorkerCore::Action::Wait:
-        case WorkerCore::Action::Finish:
-        case WorkerCore::Action::Fail:
-          return;
-      }
-    }
+    driver_.drive(core_, *this);
   }
+
+  // --- the hands of the driver; the core is held -------------------------------------------------
+
+  Instant now() const { return steady_now(); }
+  bool busy() const { return compute_.busy(); }
+  bool copies() const { return trainer_.own_memory() != nullptr; }
+
+  void begin_step(bool early) {
+    start_step(steady_now());
+    stretched_.begin(began_, trainer_.batch());
+    if (early) {
+      core_.on_early(began_);
+      arriving_ = true;
+      clock_.begin(core_.forward(), began_, stretched_.takes(), core_.arrived());
+    }
+    compute_.submit([this, early] { compute(early); });
+  }
+
+  std::optional<worker::Update> take() {
+    const Instant began = steady_now();
+    trace_.timeline().on_commit(began);
+    if (train::OwnMemory* const memory = trainer_.own_memory(); memory && !core_.elastic()) {
+      const train::Packing packing = pack(began);
+      return taken([&](Floats& out) { return memory->take_update(packing, out); });
+    }
+    timed_ = 0;
+    return taken([this](Floats& out) {
+      return core_.elastic() ? trainer_.take_parameters(out) : trainer_.take_update(out);
+    });
+  }
+  void begin_taking(Instant now) {
+    trainer_.own_memory()->begin_update(pack(now));
+    beside_ = Beside::Taking;
+  }
+
+  void drop() {
+    trainer_.drop_update();
+    evaluations_.on_set_back();
+  }
+
+  bool load(bool staged) {
+    const Instant began = steady_now();
+    if (staged)
+      trainer_.own_memory()->load_staged();
+    else
+      trainer_.load_under_update(core_.parameters());
+    trace_.on_load(began, steady_now(), core_);
+    return true;
+  }
+  void begin_staging() { beside_ = Beside::Staging; }
+  void on_loaded(Instant now) {
+    const bool evaluates = evaluations_.on_load(now, core_.parameters());
+    if (evaluates) options_.held_out->device->load(core_.parameters());
+    // The memory goes round: U, then the update in flight, then the reply to it, then U.
+    const auto room = core_.release_parameters();
+    if (room && !updates_.held_elsewhere(room)) trainer_.give(*room);
+    if (evaluates) begin_evaluation();
+  }
+
+  // --- the loop again ----------------------------------------------------------------------------
 
   // Copies between the device and the host while the compute thread steps. No message is handled
   // in between, so the core still waits for the copy.
@@ -144,14 +154,19 @@ class WorkerHost : public IdleHost {
     switch (std::exchange(beside_, Beside::Nothing)) {
       case Beside::Nothing:
         return;
-      case Beside::Taking:
-        commit([this](Floats& out) { return trainer_.own_memory()->finish_update(out); });
+      case Beside::Taking: {
+        auto update =
+            taken([this](Floats& out) { return trainer_.own_memory()->finish_update(out); });
+        const auto held = hold();
+        const Instant now = steady_now();
+        trace_.timeline().on_commit(now);
+        core_.on_commit(now, std::move(update));
         break;
+      }
       case Beside::Staging: {
         trainer_.own_memory()->stage(parameters());
         const auto held = hold();
-        core_.on_staged();
-        staged_ = true;
+        driver_.on_staged(core_);
         break;
       }
     }
@@ -186,7 +201,7 @@ class WorkerHost : public IdleHost {
       const Instant now = steady_now();
       end_step(now);
       if (over_ || core_.next_action() != WorkerCore::Action::Train) return;
-      begin_step(now);
+      start_step(now);
     }
   }
 
@@ -251,7 +266,7 @@ class WorkerHost : public IdleHost {
   }
 
   // Requires: the core is held.
-  void begin_step(Instant now) {
+  void start_step(Instant now) {
     if (!std::exchange(begun_, true)) trainer_.skip(core_.earlier_steps());
     trainer_.set_plan(core_.next_step());
     began_ = now;
@@ -277,45 +292,25 @@ class WorkerHost : public IdleHost {
     stretched_.on_computed(early);
   }
 
-  // Requires: the core is held.
-  void start_computing(bool early) {
-    begin_step(steady_now());
-    stretched_.begin(began_, trainer_.batch());
-    if (early) {
-      core_.on_early(began_);
-      arriving_ = true;
-      clock_.begin(core_.forward(), began_, stretched_.takes(), core_.arrived());
-    }
-    compute_.submit([this, early] { compute(early); });
-  }
-
-  // Requires: the core is held.
-  void take_from(train::OwnMemory& memory) {
-    const Instant now = steady_now();
-    const bool beside = core_.may_take_beside_steps();
-    const train::Packing packing = core_.packing(now);
-    packs_ = !packing.runs.empty();
-    if (!beside) return commit([&](Floats& out) { return memory.take_update(packing, out); });
-    memory.begin_update(packing);
-    core_.on_taking(now);
-    beside_ = Beside::Taking;
-  }
-
   // `take` writes what is committed, and says whether it is finite. Requires: the core is held, or
   // waits for an update that is taken beside steps.
   template <class Take>
-  void commit(Take take) {
+  worker::Update taken(Take take) {
     const auto update = (packs_ ? payloads_ : updates_).take();
     bool finite = true;
     {
       const TraceSpan span(trace_.io(), Span::Take, {.amount = trainer_.parameter_count()});
       finite = take(*update);
     }
-    const auto room = packs_ ? nullptr : update;
-    const auto held = hold();
-    const Instant now = steady_now();
-    trace_.timeline().on_commit(now);
-    core_.on_commit(now, {update, finite, room, packs_ && finite});
+    return {update, finite, packs_ ? nullptr : update, packs_ && finite};
+  }
+
+  // Requires: the core is held.
+  train::Packing pack(Instant now) {
+    timed_ = 0;
+    const train::Packing packing = core_.packing(now);
+    packs_ = !packing.runs.empty();
+    return packing;
   }
 
   std::span<const float> parameters() {
@@ -350,7 +345,7 @@ class WorkerHost : public IdleHost {
   worker::WorkerTrace trace_;
   ServerLookouts lookouts_;
   Beside beside_ = Beside::Nothing;
-  bool staged_ = false;   // the parameters to load
+  worker::WorkerDriver driver_;
   proto::Progress seen_;  // for on_progress
   // Two at most: one in flight, and one that the transport still holds. The trainer may have the
   // memory of some; those are empty.

@@ -211,12 +211,13 @@ Result<worker::Update> ProcessTraining::take_update(std::uint32_t index, Taking 
   return worker::Update{loop.update, loop.answer.finite != 0};
 }
 
-Result<void> ProcessTraining::load(std::uint32_t index, const worker::WorkerCore& core) {
+Result<void> ProcessTraining::load(std::uint32_t index, std::span<const float> parameters,
+                                   Since since) {
   Loop& loop = loops_[index];
-  const bool restarts = core.next_action() == worker::WorkerCore::Action::Restart;
+  const bool restarts = since == Since::Dropped;
   // It has joined again, with steps since its last commit.
   if (loop.base == Base::Memory && !restarts) RUBATO_TRY(keep_base(loop));
-  std::ranges::copy(core.parameters(), loop.memory.floats().begin());
+  std::ranges::copy(parameters, loop.memory.floats().begin());
   RUBATO_TRY(carry_out(loop, {.kind = restarts ? Kind::Restart : Kind::Load}));
   if (loop.base == Base::None || restarts) loop.base = Base::Memory;
   return {};

@@ -45,7 +45,7 @@ class ProcessTraining final : public VirtualTraining {
   Result<train::BatchResult> end_step(std::uint32_t index) override;
   Result<void> restart(std::uint32_t index) override;
   Result<worker::Update> take_update(std::uint32_t index, Taking taking) override;
-  Result<void> load(std::uint32_t index, const worker::WorkerCore& core) override;
+  Result<void> load(std::uint32_t index, std::span<const float> parameters, Since since) override;
   void begin_evaluation(std::span<const float> parameters) override;
   Result<train::EvaluationResult> end_evaluation() override;
 

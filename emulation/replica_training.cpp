@@ -58,10 +58,11 @@ Result<worker::Update> ReplicaTraining::take_update(std::uint32_t index, Taking 
   return worker::Update{t.update, finite};
 }
 
-Result<void> ReplicaTraining::load(std::uint32_t index, const worker::WorkerCore& core) {
+Result<void> ReplicaTraining::load(std::uint32_t index, std::span<const float> parameters,
+                                   Since since) {
   train::LocalTrainer& trainer = *trainers_[index].trainer;
-  if (core.next_action() == worker::WorkerCore::Action::Restart) trainer.drop_update();
-  trainer.load_under_update(core.parameters());
+  if (since == Since::Dropped) trainer.drop_update();
+  trainer.load_under_update(parameters);
   return {};
 }
 

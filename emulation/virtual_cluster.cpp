@@ -140,9 +140,12 @@ class VirtualCluster {
   // Does what the core wants computed; servers and the scheduler compute nothing.
   template <class N>
   void drive(Node, N&) {}
+  struct Hands;
   void drive(Node place, VirtualWorker& worker);
   void drive(Node place, VirtualEvaluator& evaluator);
   void begin_step(Node place, VirtualWorker& worker);
+  // False: the worker has ended.
+  bool load(Node place, const VirtualWorker& worker, VirtualTraining::Since since);
   void await_parameters(Node place, VirtualWorker& worker);
   void end_step(Node place);
   void end_evaluation();
@@ -738,39 +741,35 @@ void VirtualCluster::pump(Node place, N& node) {
   }
 }
 
+// A worker's, for its driver. Copies take no virtual time, so none is made beside steps.
+struct VirtualCluster::Hands {
+  using Since = VirtualTraining::Since;
+  VirtualCluster& cluster;
+  Node place;
+  VirtualWorker& worker;
+  Since since = Since::Kept;
+
+  Instant now() const { return cluster.now_; }
+  bool busy() const { return worker.stepping || worker.ended || cluster.failure_.has_value(); }
+  void begin_step(bool) { cluster.begin_step(place, worker); }
+  std::optional<worker::Update> take() {
+    const WorkerCore& core = *worker.core;
+    worker.timeline.on_commit(cluster.now_);
+    if (!cluster.training_) return worker::Update{cluster.plan_.blank};
+    auto update = cluster.training_->take_update(
+        place - cluster.first_worker(),
+        {.elastic = core.elastic(), .trains_on = core.may_take_beside_steps()});
+    if (!cluster.done_by(place, update)) return std::nullopt;
+    return std::move(*update);
+  }
+  void drop() { since = Since::Dropped; }
+  bool load(bool) { return cluster.load(place, worker, std::exchange(since, Since::Kept)); }
+  void on_loaded(Instant) {}
+};
+
 void VirtualCluster::drive(Node place, VirtualWorker& worker) {
   if (worker.arriving) await_parameters(place, worker);
-  while (!worker.stepping && !worker.ended) {
-    switch (worker.core->next_action()) {
-      case WorkerCore::Action::Train:
-      case WorkerCore::Action::TrainEarly:
-        begin_step(place, worker);
-        return;
-      case WorkerCore::Action::Commit:
-        worker.timeline.on_commit(now_);
-        if (training_) {
-          auto update = training_->take_update(place - first_worker(),
-                                               {.elastic = worker.core->elastic(),
-                                                .trains_on = worker.core->may_take_beside_steps()});
-          if (!done_by(place, update)) return;
-          worker.core->on_commit(now_, std::move(*update));
-        } else {
-          worker.core->on_commit(now_, worker::Update{plan_.blank});
-        }
-        break;
-      case WorkerCore::Action::Restart:
-      case WorkerCore::Action::Load:
-        if (training_ && !done_by(place, training_->load(place - first_worker(), *worker.core)))
-          return;
-        worker.core->on_loaded(now_);
-        break;
-      case WorkerCore::Action::Seed:  // of a model of the user's own alone
-      case WorkerCore::Action::Wait:
-      case WorkerCore::Action::Finish:
-      case WorkerCore::Action::Fail:
-        return;
-    }
-  }
+  worker.driver.drive(*worker.core, Hands{*this, place, worker});
 }
 
 void VirtualCluster::begin_step(Node place, VirtualWorker& worker) {
@@ -786,13 +785,18 @@ void VirtualCluster::begin_step(Node place, VirtualWorker& worker) {
   schedule(now_ + worker.step_takes, Event::Kind::StepEnd, place, network_.life(place));
 }
 
+bool VirtualCluster::load(Node place, const VirtualWorker& worker, VirtualTraining::Since since) {
+  return !training_ ||
+         done_by(place, training_->load(place - first_worker(), worker.core->parameters(), since));
+}
+
 // A step that began early: its arithmetic begins when all parameters are here, whose time is known
 // then.
 void VirtualCluster::await_parameters(Node place, VirtualWorker& worker) {
   const auto end = worker.early_end(now_);
   if (!end) return;
   if (training_) {
-    if (!done_by(place, training_->load(place - first_worker(), *worker.core))) return;
+    if (!load(place, worker, VirtualTraining::Since::Kept)) return;
     const auto begun =
         training_->begin_step(place - first_worker(), worker.plan,
                               {.began = seconds_now(), .takes = (*end - now_).seconds()});

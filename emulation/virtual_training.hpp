@@ -41,8 +41,10 @@ class VirtualTraining {
   };
   // U.
   [[nodiscard]] virtual Result<worker::Update> take_update(std::uint32_t index, Taking taking) = 0;
-  // What `core`, that worker's, wants loaded.
-  [[nodiscard]] virtual Result<void> load(std::uint32_t index, const worker::WorkerCore& core) = 0;
+  // Under the update accumulated since the last load, or, if it is dropped, in its place.
+  enum class Since { Kept, Dropped };
+  [[nodiscard]] virtual Result<void> load(std::uint32_t index, std::span<const float> parameters,
+                                          Since since) = 0;
 
   // Lifetime: `parameters` stay as they are until end_evaluation().
   virtual void begin_evaluation(std::span<const float> parameters) = 0;

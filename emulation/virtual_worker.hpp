@@ -12,12 +12,14 @@
 #include "train/device.hpp"
 #include "worker/forward_clock.hpp"
 #include "worker/worker_core.hpp"
+#include "worker/worker_driver.hpp"
 #include "worker/worker_timeline.hpp"
 
 namespace rubato::emulation {
 
 struct VirtualWorker : VirtualNode<worker::WorkerCore> {
   StepTimes step_times;
+  worker::WorkerDriver driver;
   bool stepping = false;
   bool ended = false;     // its own loop has
   bool arriving = false;  // stepping, and some parameters are still under way
@@ -40,6 +42,7 @@ struct VirtualWorker : VirtualNode<worker::WorkerCore> {
   // Its process ends. The device goes on: its slow spells and its jitter do.
   void end_life() {
     core.reset();
+    driver = {};
     stepping = arriving = ended = false;
     timeline = worker::WorkerTimeline(trace);
   }

@@ -222,36 +222,47 @@ void CoreCluster::pump() {
   for (const auto& out : sent(*scheduler_)) from_scheduler(out);
 }
 
+// Of a worker, for its driver.
+struct CoreCluster::Hands {
+  CoreCluster& cluster;
+  std::uint32_t index;
+  Worker& worker = cluster.workers_[index];
+
+  Instant now() const { return cluster.now_; }
+  bool busy() const { return worker.stepping; }
+  void begin_step(bool early) {
+    worker.stepping = true;
+    worker.arriving = early;
+    if (early) return worker.core->on_early(cluster.now_);
+    worker.rate = worker.core->next_step().rate;
+    cluster.end_step_later(index);
+  }
+  std::optional<worker::Update> take() {
+    if (worker.residual) std::ranges::fill(worker.residual->values(), 0.0f);
+    const auto values =
+        worker.core->elastic() ? worker.trainer.take_parameters() : worker.trainer.take_update();
+    return worker::Update{std::make_shared<const Floats>(values.begin(), values.end()), true};
+  }
+  worker::Update seed() const {
+    const auto values = seed_of(index, cluster.options_.initial.size());
+    return {std::make_shared<const Floats>(values.begin(), values.end())};
+  }
+  void drop() { worker.trainer.take_update(); }
+  bool load(bool) {
+    worker.trainer.load_under_update(worker.core->parameters());
+    return true;
+  }
+  void on_loaded(Instant) {}
+};
+
 void CoreCluster::drive(std::uint32_t index) {
-  using Action = worker::WorkerCore::Action;
   Worker& worker = workers_[index];
   if (worker.arriving) await_parameters(index);
-  while (!worker.stepping) {
-    const Action action = worker.core->next_action();
-    if (action == Action::TrainEarly) {
-      worker.core->on_early(now_);
-      worker.stepping = worker.arriving = true;
-    } else if (action == Action::Train) {
-      worker.stepping = true;
-      worker.rate = worker.core->next_step().rate;
-      schedule(now_ + options_.step_times[index], [this, index] { end_step(index); });
-    } else if (action == Action::Commit) {
-      if (worker.residual) std::ranges::fill(worker.residual->values(), 0.0f);
-      auto values =
-          worker.core->elastic() ? worker.trainer.take_parameters() : worker.trainer.take_update();
-      worker.core->on_commit(now_,
-                             {std::make_shared<const Floats>(values.begin(), values.end()), true});
-    } else if (action == Action::Seed) {
-      const auto values = seed_of(index, options_.initial.size());
-      worker.core->on_seed(now_, {std::make_shared<const Floats>(values.begin(), values.end())});
-    } else if (action == Action::Load || action == Action::Restart) {
-      if (action == Action::Restart) worker.trainer.take_update();
-      worker.trainer.load_under_update(worker.core->parameters());
-      worker.core->on_loaded(now_);
-    } else {
-      return;
-    }
-  }
+  worker.driver.drive(*worker.core, Hands{*this, index});
+}
+
+void CoreCluster::end_step_later(std::uint32_t index) {
+  schedule(now_ + options_.step_times[index], [this, index] { end_step(index); });
 }
 
 void CoreCluster::await_parameters(std::uint32_t index) {
@@ -261,7 +272,7 @@ void CoreCluster::await_parameters(std::uint32_t index) {
   } else if (worker.core->arrived() == options_.initial.size()) {
     worker.arriving = false;
     worker.trainer.load_under_update(worker.core->parameters());
-    schedule(now_ + options_.step_times[index], [this, index] { end_step(index); });
+    end_step_later(index);
   }
 }
 

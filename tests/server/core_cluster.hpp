@@ -17,6 +17,7 @@
 #include "server/server_core.hpp"
 #include "sync/factory.hpp"
 #include "worker/worker_core.hpp"
+#include "worker/worker_driver.hpp"
 
 namespace rubato::tests {
 
@@ -112,6 +113,7 @@ class CoreCluster {
     bool stepping = false;
     double rate = 1;        // of that step
     bool arriving = false;  // the parameters of that step
+    worker::WorkerDriver driver = {};
   };
 
   scheduler::OpenJournal append_to(scheduler::JournalWriter writer);
@@ -122,8 +124,10 @@ class CoreCluster {
   void ring_alarms();
   // Lets every core say what it has to say and every worker do what it wants done.
   void pump();
+  struct Hands;
   void drive(std::uint32_t index);
   void await_parameters(std::uint32_t index);
+  void end_step_later(std::uint32_t index);
   void end_step(std::uint32_t index);
   void from_worker(std::uint32_t index, const proto::ToNode& out);
   void from_server(std::uint32_t index, const proto::ToPeer& out);

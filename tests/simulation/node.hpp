@@ -18,6 +18,7 @@
 #include "tests/simulation/plan.hpp"
 #include "tests/simulation/shard_model.hpp"
 #include "worker/worker_core.hpp"
+#include "worker/worker_driver.hpp"
 
 namespace rubato::simulation {
 
@@ -25,6 +26,7 @@ struct Node;
 
 // What a worker trains: its own parameters, and an update that the checkers can read.
 struct Trainee {
+  worker::WorkerDriver driver;
   std::vector<float> values;
   bool stepping = false;
   bool step_ended = false;  // while the process was frozen
@@ -32,7 +34,6 @@ struct Trainee {
   // Beside steps. While the process copies, it hears and says nothing.
   enum class Copy { None, Update, Parameters } copy = Copy::None;
   bool copied = false;                  // while the process was frozen
-  bool staged = false;                  // the parameters to load are on the device
   std::optional<worker::Update> taken;  // the update that is copied
 };
 

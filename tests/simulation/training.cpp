@@ -30,45 +30,41 @@ std::shared_ptr<const Floats> seed_of(const Plan& plan, std::uint32_t worker, Bu
 
 }  // namespace
 
-void World::drive(Process& process) {
-  using Action = worker::WorkerCore::Action;
+// Of a worker, for its driver.
+struct World::Hands {
+  World& world;
+  Process& process;
   worker::WorkerCore& core = *process.worker;
   Trainee& trainee = process.trainee;
-  while (!trainee.stepping) {
-    switch (core.next_action()) {
-      case Action::Train:
-        return begin_step(process);
-      case Action::Commit:
-        if (plan_.overlap && core.may_take_beside_steps()) {
-          trainee.taken = take_update(process);
-          core.on_taking(clock(process));
-          begin_copy(process, Trainee::Copy::Update);
-          break;
-        }
-        core.on_commit(clock(process), take_update(process));
-        trainee.committing = true;
-        break;
-      case Action::Seed:
-        core.on_seed(clock(process), {seed_of(plan_, process.node->index, bug_)});
-        break;
-      case Action::Load:
-      case Action::Restart:
-        if (plan_.overlap && !trainee.staged && core.may_stage_beside_steps()) {
-          core.on_staging();
-          begin_copy(process, Trainee::Copy::Parameters);
-          break;
-        }
-        trainee.staged = false;
-        if (trainee.committing)
-          ++(events_.now() < heals_at_ ? commits_ : process.node->commits_since_heal);
-        trainee.committing = false;
-        trainee.values.assign(core.parameters().begin(), core.parameters().end());
-        core.on_loaded(clock(process));
-        break;
-      default:
-        return;
-    }
+
+  Instant now() const { return world.clock(process); }
+  bool busy() const { return trainee.stepping; }
+  void begin_step(bool) { world.begin_step(process); }  // no plan has early ones
+  std::optional<worker::Update> take() {
+    trainee.committing = true;
+    return world.take_update(process);
   }
+  worker::Update seed() const { return {seed_of(world.plan_, process.node->index, world.bug_)}; }
+  void drop() {}  // its updates do not depend on its steps
+  bool load(bool) {
+    if (trainee.committing)
+      ++(world.events_.now() < world.heals_at_ ? world.commits_ : process.node->commits_since_heal);
+    trainee.committing = false;
+    trainee.values.assign(core.parameters().begin(), core.parameters().end());
+    return true;
+  }
+  void on_loaded(Instant) {}
+
+  bool copies() const { return world.plan_.overlap; }
+  void begin_taking(Instant) {
+    trainee.taken = world.take_update(process);
+    world.begin_copy(process, Trainee::Copy::Update);
+  }
+  void begin_staging() { world.begin_copy(process, Trainee::Copy::Parameters); }
+};
+
+void World::drive(Process& process) {
+  process.trainee.driver.drive(*process.worker, Hands{*this, process});
 }
 
 void World::begin_step(Process& process) {
@@ -113,8 +109,7 @@ void World::end_copy(Process& process) {
     process.worker->on_commit(clock(process), *std::exchange(trainee.taken, std::nullopt));
     trainee.committing = true;
   } else {
-    process.worker->on_staged();
-    trainee.staged = true;
+    trainee.driver.on_staged(*process.worker);
   }
   if (trainee.step_ended)
     end_step(process);

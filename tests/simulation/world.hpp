@@ -57,6 +57,7 @@ class World {
   Instant clock(const Process& process) const { return events_.now() + process.clock; }
 
   // --- training.cpp: what a worker computes ------------------------------------------------------
+  struct Hands;
   void drive(Process& process);
   void begin_step(Process& process);
   void end_step(Process& process);
