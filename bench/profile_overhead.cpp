@@ -211,9 +211,15 @@ void work(const Prepared& p, const std::string& scheduler, TraceProcess process,
 
 enum class Recorded { Profile, Samples };
 
+// The scheduler's time while samples are kept, and the part of it that keeping them took.
+struct Sampling {
+  Duration all;
+  Duration kept;
+};
+
 // One training run, with what is recorded in `directory`: server and worker on a core each.
 Blocks run(const Prepared& p, int block, Recorded recorded, Traces& traces,
-           const std::string& directory) {
+           const std::string& directory, Sampling& sampling) {
   std::array<TraceProcess, 3> processes;
   constexpr const char* kNames[] = {"scheduler", "server", "worker"};
   for (std::size_t i = 0; i < traces.size() && recorded == Recorded::Profile; ++i) {
@@ -249,8 +255,14 @@ Blocks run(const Prepared& p, int block, Recorded recorded, Traces& traces,
         cores.place(1);
         work(p, endpoint, processes[2], blocks);
       });
+    const Instant began = steady_now();
     RUBATO_CHECK(turns.turn(), "it schedules");
-    if (sampled) samples.poll(scheduler);
+    if (!sampled) continue;
+    const Instant turned = steady_now();
+    samples.poll(scheduler);
+    const Instant now = steady_now();
+    sampling.kept += now - turned;
+    sampling.all += now - began;
   }
   turns.flush();
   worker.join();
@@ -262,7 +274,8 @@ void measure(const Case& c, int part, Recorded recorded, const std::string& dire
   const int block = part > 100 ? 4 : c.block;
   const Prepared p = prepare(c, std::max(c.steps / part, 8 * block));
   Traces traces;
-  const Blocks blocks = run(p, block, recorded, traces, directory);
+  Sampling sampling;
+  const Blocks blocks = run(p, block, recorded, traces, directory, sampling);
   std::uint64_t dropped = 0;
   for (auto& trace : traces)
     if (trace) dropped += expect(trace->finish()).dropped;
@@ -274,6 +287,9 @@ void measure(const Case& c, int part, Recorded recorded, const std::string& dire
   };
   add(name, blocks.wall(), "<= 1.01");
   add(name + ", processor", blocks.processor(), "");
+  if (recorded == Recorded::Samples)
+    rows.push_back({name + ", part of the run",
+                    100 * sampling.kept.seconds() / sampling.all.seconds(), "%", "", 0, "<= 1"});
 }
 
 // One span: while the code that it measures runs, and all it costs until it is in the file.
