@@ -37,6 +37,8 @@ namespace {
 thread_local std::string error_here;  // of calls without a worker
 
 constexpr const char* kBusy = "another thread is within a call of this worker";
+// In the process of somebody else: commits take as long as with what a process of ours keeps.
+constexpr std::size_t kFreedKeptOfLoop = 3 << 20;
 constexpr const char* kForked = "the worker belongs to the process that opened it";
 
 int code_of(ErrorCode code) {
@@ -304,7 +306,7 @@ int rubato_open(const rubato_options* options, const rubato_tensor* tensors, siz
     if (!worker) return rubato::fail(ErrorCode::BadInput, "rubato_open: no place for the worker");
     RUBATO_ASSIGN(auto run, run_of(options));
     RUBATO_ASSIGN(auto all, tensors_of(tensors, count));
-    if (!std::getenv("MALLOC_TRIM_THRESHOLD_")) rubato::keep_freed_memory();
+    rubato::keep_freed_memory(kFreedKeptOfLoop);
     auto made = std::make_unique<rubato_worker>();
     RUBATO_ASSIGN(made->worker,
                   rubato::nodes::LoopWorker::open(std::move(run), std::move(all), made->log));

@@ -151,8 +151,8 @@ int rubato_identify(const rubato_options*, rubato_identity*);
 
 /* Reads the cluster file, checks the tensors against the model of the cluster, and begins to join.
  * Does not wait. `worker` is null after an error. With glibc, freed memory stays with the process
- * from then on, up to 256 MiB of it, unless MALLOC_TRIM_THRESHOLD_ is set: what a step or a commit
- * frees is not faulted in again by the next one. */
+ * from then on, up to 3 MiB of it, unless MALLOC_TRIM_THRESHOLD_ is set: what a commit frees is not
+ * faulted in again by the next one. */
 int rubato_open(const rubato_options*, const rubato_tensor* tensors, size_t count,
                 rubato_worker** worker);
 

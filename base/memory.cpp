@@ -11,11 +11,11 @@
 
 namespace rubato {
 
-void keep_freed_memory() {
+void keep_freed_memory([[maybe_unused]] std::size_t most) {
 #if defined(__GLIBC__)
-  constexpr int kMiB = 1 << 20;
-  mallopt(M_MMAP_THRESHOLD, 32 * kMiB);  // a chunk is at most 16 MiB
-  mallopt(M_TRIM_THRESHOLD, 256 * kMiB);
+  if (std::getenv("MALLOC_TRIM_THRESHOLD_")) return;
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // a chunk is at most 16 MiB
+  mallopt(M_TRIM_THRESHOLD, static_cast<int>(most));
 #endif
 }
 

@@ -52,23 +52,23 @@ UNEQUAL = """
 [[workers]]
 name = "fast"
 count = 2
-step_seconds = 0.02
-up_mbps = 20
-down_mbps = 20
-latency_seconds = 0.005
+step_seconds = 0.04
+up_mbps = 10
+down_mbps = 10
+latency_seconds = 0.01
 [[workers]]
 name = "slow"
-step_seconds = 0.08
-up_mbps = 5
-down_mbps = 5
-latency_seconds = 0.02
+step_seconds = 0.16
+up_mbps = 2.5
+down_mbps = 2.5
+latency_seconds = 0.04
 [model]
 kind = "own"
 module = "{module}"
 [training]
 batch = 16
 [sync.adsp]
-check_period_seconds = 2
+check_period_seconds = 4
 [evaluation]
 interval_seconds = 0.25
 [stop]
