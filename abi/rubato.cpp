@@ -37,9 +37,9 @@ namespace {
 thread_local std::string error_here;  // of calls without a worker
 
 constexpr const char* kBusy = "another thread is within a call of this worker";
+constexpr const char* kForked = "the worker belongs to the process that opened it";
 // In the process of somebody else: commits take as long as with what a process of ours keeps.
 constexpr std::size_t kFreedKeptOfLoop = 3 << 20;
-constexpr const char* kForked = "the worker belongs to the process that opened it";
 
 int code_of(ErrorCode code) {
   switch (code) {

@@ -6,11 +6,11 @@
 
 namespace rubato {
 
+inline constexpr std::size_t kFreedKept = 256 << 20;  // by a process of ours
 // From now on freed memory stays with the process, up to so many bytes of it. By default glibc
 // returns the chunks that libzmq receives into to the kernel and faults them in again for the next
 // ones (docs/lessons.md). Does nothing with other C libraries, or where MALLOC_TRIM_THRESHOLD_ is
 // set. Any thread; the earlier, the better.
-inline constexpr std::size_t kFreedKept = 256 << 20;  // by a process of ours
 void keep_freed_memory(std::size_t most = kFreedKept);
 
 inline constexpr std::size_t kLargePage = 2 << 20;

@@ -73,6 +73,12 @@ inline constexpr WorkerFigure kWorkerFigures[] = {
      .rare = true},
 };
 
+// As a number of `Json`: seconds of a time.
+template <class Json>
+Json value_of(const WorkerFigures& figures, const WorkerFigure& row) {
+  return row.time ? Json((figures.*row.time).seconds()) : Json(figures.*row.number);
+}
+// The nanoseconds of a time, or the number.
 inline std::uint64_t word_of(const WorkerFigures& figures, const WorkerFigure& row) {
   return row.time ? static_cast<std::uint64_t>((figures.*row.time).ns) : figures.*row.number;
 }

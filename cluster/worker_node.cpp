@@ -105,18 +105,21 @@ class WorkerHost : public IdleHost {
   }
 
   std::optional<worker::Update> take() {
-    const Instant began = steady_now();
-    trace_.timeline().on_commit(began);
-    if (train::OwnMemory* const memory = trainer_.own_memory(); memory && !core_.elastic()) {
-      const train::Packing packing = pack(began);
-      return taken([&](Floats& out) { return memory->take_update(packing, out); });
-    }
     timed_ = 0;
-    return taken([this](Floats& out) {
-      return core_.elastic() ? trainer_.take_parameters(out) : trainer_.take_update(out);
-    });
+    worker::Update update;
+    if (core_.elastic()) {
+      update = taken([this](Floats& out) { return trainer_.take_parameters(out); });
+    } else if (train::OwnMemory* const memory = trainer_.own_memory()) {
+      const train::Packing packing = pack(steady_now());
+      update = taken([&](Floats& out) { return memory->take_update(packing, out); });
+    } else {
+      update = taken([this](Floats& out) { return trainer_.take_update(out); });
+    }
+    trace_.timeline().on_commit(steady_now());
+    return update;
   }
   void begin_taking(Instant now) {
+    timed_ = 0;
     trainer_.own_memory()->begin_update(pack(now));
     beside_ = Beside::Taking;
   }
@@ -307,7 +310,6 @@ class WorkerHost : public IdleHost {
 
   // Requires: the core is held.
   train::Packing pack(Instant now) {
-    timed_ = 0;
     const train::Packing packing = core_.packing(now);
     packs_ = !packing.runs.empty();
     return packing;

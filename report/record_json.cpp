@@ -4,13 +4,6 @@
 #include <limits>
 
 namespace rubato::report {
-namespace {
-
-Json figure_json(const WorkerFigures& figures, const WorkerFigure& row) {
-  return row.time ? Json((figures.*row.time).seconds()) : Json(figures.*row.number);
-}
-
-}  // namespace
 
 Json host_json(const HostInfo& host) {
   return {{"cpu", host.cpu},
@@ -50,13 +43,13 @@ void add_targets(Json& json, const std::string& prefix, const ClassTargets& targ
 
 void add_figures(Json& json, const WorkerFigures& figures) {
   for (const WorkerFigure& row : kWorkerFigures)
-    if (!row.rare) json[row.key] = figure_json(figures, row);
+    if (!row.rare) json[row.key] = value_of<Json>(figures, row);
   add_rare_figures(json, figures);
 }
 
 void add_rare_figures(Json& json, const WorkerFigures& figures) {
   for (const WorkerFigure& row : kWorkerFigures)
-    if (row.rare && word_of(figures, row) > 0) json[row.key] = figure_json(figures, row);
+    if (row.rare && word_of(figures, row) > 0) json[row.key] = value_of<Json>(figures, row);
 }
 
 void parse_figures(const Json& json, WorkerFigures& figures) {

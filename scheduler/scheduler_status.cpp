@@ -126,12 +126,7 @@ std::string Scheduler::status(Instant now) const {
              {"down_bytes_per_second", pace.down},
              {"heard_seconds_ago", desk_.heard_seconds_ago(now, id)},
              {"loss", number(losses_.told(id).loss)}};
-    for (const WorkerFigure& figure : kWorkerFigures) {
-      if (figure.time)
-        row[figure.name] = (p.*figure.time).seconds();
-      else
-        row[figure.name] = p.*figure.number;
-    }
+    for (const WorkerFigure& figure : kWorkerFigures) row[figure.name] = value_of<Json>(p, figure);
     if (const auto told = directives_.find(id); told != directives_.end())
       row["directive"] = {{"commit_rate", told->second.commit_rate},
                           {"local_steps", told->second.local_steps},
