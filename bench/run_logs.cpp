@@ -4,7 +4,7 @@
 // Prints one line a run: cluster, model, seed, hash of the log, hash of the figures of the result.
 // The figures are listed here, so a new field of results.json does not change the hash. Longer
 // messages change logs where links are slow, such as those of a Hello with one more setting.
-// bench/run_logs.sh compares them with bench/run_logs.golden.txt.
+// bench/run_logs.sh compares them with those of another commit.
 // Usage: bench_run_logs DIRECTORY_OF_CLUSTERS [MODEL...]
 #include <fmt/format.h>
 

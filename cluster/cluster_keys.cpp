@@ -74,16 +74,22 @@ std::string_view words_from(const Items& items, Name name) {
 }
 
 ClusterRow optimizer_kind() {
-  return {"optimizer", "kind", "what a server does with a commit", kAny,
-          ClusterRow::Choice{
-              words_from(server::optimizers(), [](const auto& info) { return info.name; }),
-              [](const C& c) {
-                const auto& all = server::optimizers();
-                const auto at =
-                    std::ranges::find(all, c.optimizer.kind, &server::OptimizerInfo::kind);
-                return static_cast<std::size_t>(at - all.begin());
-              },
-              [](C& c, std::size_t i) { c.optimizer.kind = server::optimizers()[i].kind; }}};
+  static const std::string words = fmt::format(
+      "auto | {}", words_from(server::optimizers(), [](const auto& info) { return info.name; }));
+  return {"optimizer", "kind",
+          "what a server does with a commit; auto: sgd, or what the sync model needs", kAny,
+          ClusterRow::Choice{words,
+                             [](const C& c) -> std::size_t {
+                               if (!c.optimizer.kind) return 0;
+                               const auto& all = server::optimizers();
+                               const auto at = std::ranges::find(all, *c.optimizer.kind,
+                                                                 &server::OptimizerInfo::kind);
+                               return 1 + static_cast<std::size_t>(at - all.begin());
+                             },
+                             [](C& c, std::size_t i) {
+                               c.optimizer.kind.reset();
+                               if (i > 0) c.optimizer.kind = server::optimizers()[i - 1].kind;
+                             }}};
 }
 
 // NOLINTNEXTLINE(readability-function-size): a table, one row a key

@@ -20,7 +20,7 @@ namespace {
 // Elastic commits are parameters. Error feedback and a velocity must not add to them.
 Result<void> check_elastic(const ClusterConfig& config, const std::string& sync) {
   if (!sync::elastic_weight(sync, config.sync)) return {};
-  if (config.optimizer.kind != ServerOptimizer::Sgd)
+  if (server::kind_of(config.optimizer) != ServerOptimizer::Sgd)
     return fail(ErrorCode::BadInput,
                 fmt::format("optimizer.kind: {} exchanges parameters and has no use for a server "
                             "optimizer; leave it out, or choose another model",
@@ -302,6 +302,24 @@ scheduler::SchedulerOptions scheduler_options(const ClusterConfig& config, const
   return options;
 }
 
+namespace {
+
+// The file's, or what the sync model needs. That is no momentum where workers may have one of
+// their own, nor in an open cluster: nobody knows how many workers join it.
+server::OptimizerOptions optimizer_of(const ClusterConfig& config, const std::string& sync) {
+  server::OptimizerOptions options = config.optimizer;
+  const bool plain =
+      !config.own_model() && config.training.optimizer.kind == train::LocalOptimizerKind::Sgd;
+  if (options.kind || config.open || !plain) return options;
+  const double momentum = sync::server_momentum(sync, config.worker_count());
+  if (momentum == 0) return options;
+  options.kind = ServerOptimizer::Nesterov;
+  options.momentum = momentum;
+  return options;
+}
+
+}  // namespace
+
 std::unique_ptr<scheduler::Scheduler> make_scheduler(const ClusterConfig& config,
                                                      const ClusterPlan& plan,
                                                      Incarnation incarnation, bool evaluator,
@@ -312,12 +330,13 @@ std::unique_ptr<scheduler::Scheduler> make_scheduler(const ClusterConfig& config
   options.journal = config.snapshot.journal;
   options.schema = schema;
   return std::make_unique<scheduler::Scheduler>(
-      options, sync::make_tuner(plan.sync, config.sync,
-                                {.parameter_bytes = plan.parameters * sizeof(float),
-                                 .batches = std::max(1.0, static_cast<double>(plan.samples) /
-                                                              config.training.batch),
-                                 .batch = config.training.batch,
-                                 .momentum = server::momentum_of(config.optimizer)}));
+      options,
+      sync::make_tuner(
+          plan.sync, config.sync,
+          {.parameter_bytes = plan.parameters * sizeof(float),
+           .batches = std::max(1.0, static_cast<double>(plan.samples) / config.training.batch),
+           .batch = config.training.batch,
+           .momentum = server::momentum_of(optimizer_of(config, plan.sync))}));
 }
 
 namespace {
@@ -344,7 +363,7 @@ proto::AveragedElements averaged_of(const ClusterPlan& plan) {
 
 server::ShardOptions shard_options(const ClusterConfig& config, const ClusterPlan& plan) {
   return {.chunk_bytes = config.chunk_bytes,
-          .optimizer = config.optimizer,
+          .optimizer = optimizer_of(config, plan.sync),
           .average = config.evaluation.average || sync::averages(plan.sync),
           // Nobody can make the initial values of an own model anew.
           .keeps_initial = sync::goes_back(plan.sync, config.sync) || plan.own,

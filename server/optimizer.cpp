@@ -74,7 +74,7 @@ RUBATO_MULTIVERSION void apply_adam(float* w, float* mean, float* square, const 
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerOptions& options, std::size_t parameters) : options_(options) {
-  const OptimizerKind kind = options.kind;
+  const OptimizerKind kind = kind_of(options);
   if (kind != OptimizerKind::Sgd) state_.velocity.assign(parameters, 0.0f);
   if (kind == OptimizerKind::DelayedNesterov || kind == OptimizerKind::Adam)
     state_.second.assign(parameters, 0.0f);
@@ -107,14 +107,14 @@ void Optimizer::apply(std::span<float> parameters, std::uint64_t offset,
   const std::size_t n = update.size();
   float* w = parameters.data();
   const float* u = update.data();
-  if (options_.kind == OptimizerKind::Sgd) {
+  if (kind_of(options_) == OptimizerKind::Sgd) {
     apply_sgd(w, u, n, scale);
     return;
   }
   RUBATO_CHECK(offset + n <= state_.velocity.size(), "update within the shard");
   float* v = state_.velocity.data() + offset;
   const auto beta = static_cast<float>(options_.momentum);
-  switch (options_.kind) {
+  switch (kind_of(options_)) {
     case OptimizerKind::Sgd:
       return;
     case OptimizerKind::Momentum:

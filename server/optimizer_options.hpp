@@ -15,7 +15,7 @@ namespace rubato::server {
 enum class OptimizerKind { Sgd, Momentum, Nesterov, DelayedNesterov, Adam };
 
 struct OptimizerOptions {
-  OptimizerKind kind = OptimizerKind::Sgd;
+  std::optional<OptimizerKind> kind = {};  // absent: as the sync model needs it, sgd for most
   double momentum = 0.9;                   // beta, Adam's beta_1; in [0, 1)
   std::optional<double> global_rate = {};  // eta; absent: 1/m with the current m, Adam 0.001
   std::optional<int> delay = {};           // N of Delayed Nesterov; absent: m
@@ -24,10 +24,14 @@ struct OptimizerOptions {
   double epsilon = 1e-8;                   // Adam's, above 0
 };
 
+constexpr OptimizerKind kind_of(const OptimizerOptions& options) {
+  return options.kind.value_or(OptimizerKind::Sgd);
+}
+
 // By which a commit acts 1/(1 - beta) times, over all later ones; 0: it acts once.
 constexpr double momentum_of(const OptimizerOptions& options) {
-  const bool acts_once = options.kind == OptimizerKind::Sgd || options.kind == OptimizerKind::Adam;
-  return acts_once ? 0 : options.momentum;
+  const OptimizerKind kind = kind_of(options);
+  return kind == OptimizerKind::Sgd || kind == OptimizerKind::Adam ? 0 : options.momentum;
 }
 
 struct OptimizerInfo {

@@ -137,6 +137,11 @@ bool averages(std::string_view model) {
   return model_of(model).averages;
 }
 
+double server_momentum(std::string_view model, int workers) {
+  const Model& row = model_of(model);
+  return row.server_momentum ? row.server_momentum(workers) : 0;
+}
+
 bool goes_back(std::string_view model, const Options& options) {
   const Model& row = model_of(model);
   return row.goes_back && row.goes_back(options);

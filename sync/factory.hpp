@@ -76,6 +76,8 @@ bool steers_rate(std::string_view model);
 bool measures_alignment(std::string_view model);
 // True when what is evaluated is an average over the last commits.
 bool averages(std::string_view model);
+// Of the servers' Nesterov momentum, where a cluster of `workers` names no optimizer; 0: none.
+double server_momentum(std::string_view model, int workers);
 bool goes_back(std::string_view model, const Options& options);
 // The weight that every elastic exchange begins with; nothing where commits are updates.
 std::optional<double> elastic_weight(std::string_view model, const Options& options);

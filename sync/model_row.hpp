@@ -44,6 +44,8 @@ struct Model {
   bool steers_rate = false;         // the tuner sets Directive::local_rate
   bool measures_alignment = false;  // the tuner needs WorkerProgress::alignment
   bool averages = false;            // an average over the last commits is evaluated
+  // Nesterov's, of the servers, where a cluster of so many workers names no optimizer. Null: 0.
+  double (*server_momentum)(int workers) = nullptr;
   // The tuner may have shards go back to their initial parameters. Null: no.
   bool (*goes_back)(const Options&) = nullptr;
   // What `rubato choose` tries of the model.

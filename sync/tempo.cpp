@@ -21,11 +21,12 @@ constexpr double kAlwaysGlobal = 2;  // a k that is never too far
 // Of h, a round of commits. A gap below kQuiet shows no noise, one above kNoisy too much of it.
 constexpr double kQuiet = 0.04, kNoisy = 0.12;
 constexpr double kRaise = 1.2, kRaiseInNoise = 1.05, kLower = 0.75;
-constexpr double kLevelMin = 0.7;          // that a gap can leave of h; a rise of the loss goes on
-constexpr double kClear = 0.25;            // of either cosine: updates are more than noise
-constexpr double kLong = 0.85;             // mean part of h below which commits are long
-constexpr double kOfOverhead = 0.3;        // h falls by sqrt(1 + kOfOverhead O/t)
-constexpr double kQuickWhereUnlike = 1.5;  // steps that a commit may take to be waited for
+constexpr double kLevelMin = 0.7;    // that a gap can leave of h; a rise of the loss goes on
+constexpr double kClear = 0.25;      // of either cosine: updates are more than noise
+constexpr double kLong = 0.85;       // mean part of h below which commits are long
+constexpr double kOfOverhead = 0.3;  // h falls by sqrt(1 + kOfOverhead O/t)
+// Steps that a commit may take to be waited for.
+constexpr double kQuickWhereUnlike = 1.5, kQuickWhereFarApart = 30;
 constexpr double kLocalFirst = 0.3;
 constexpr double kLocalWhereLong = 0.2;  // least l where commits are long
 constexpr double kLocalMin = 1.0 / 32;   // of what a rise of the loss leaves of l's bound
@@ -35,6 +36,7 @@ constexpr double kLocalGain = 5;         // of ln l, a round
 constexpr double kShared = 1.5;          // times `during`: what of `own` is everybody's
 constexpr double kDriftAllowed = 0.15;   // of a worker that takes no local steps
 constexpr double kAlike = -0.25;         // agreement below which data are alike, until half of it
+constexpr double kFarApart = 0.25;       // agreement above which they differ much, until alike
 constexpr double kMeanGain = 0.5;        // of the means over reports, a round
 constexpr double kOwnGain = 0.2;         // of a worker's mean over its reports
 constexpr double kMoreAlike = 0.05;      // the difference of slow and quick at which e rests
@@ -42,6 +44,10 @@ constexpr double kEvenGain = 2;          // of e, a round
 constexpr double kEvenMax = 0.5;
 constexpr double kPartMax = 4;       // that a step counts as, however quick some worker says it is
 constexpr std::uint64_t kFirst = 2;  // commits whose cosines are not all known
+// Commits of m workers that do not wait for each other act as a momentum of 1 - 1/m (Mitliagkas et
+// al., Allerton 2016). Few workers have little of it, so their servers add some.
+constexpr double kMomentumOfFew = 0.7;
+constexpr int kFew = 3, kMany = 8;
 constexpr const char* kBack = "; back to the parameters of the last low";
 
 }  // namespace
@@ -172,8 +178,13 @@ void TempoTuner::follow(WorkerId worker, const Alignment& a) {
   lately_.during += gain * (a.during - lately_.during);
   agreement_ += gain * (own_way - agreement_);
   if (drift > 0 || !is_noisy()) rates_.local *= std::exp(-kLocalGain / workers * drift);
-  if (agreement_ < kAlike) wait_within(kQuickSteps);
-  if (agreement_ > kAlike / 2) wait_within(kQuickWhereUnlike);
+  if (agreement_ < kAlike) {
+    wait_within(kQuickSteps);
+  } else if (agreement_ > kFarApart) {
+    wait_within(kQuickWhereFarApart);
+  } else if (agreement_ > kAlike / 2 && rates_.quick < kQuickWhereUnlike) {
+    wait_within(kQuickWhereUnlike);
+  }
 }
 
 // A worker asks again for what others undo. So data count for too little if the updates of slow
@@ -302,6 +313,11 @@ Model rows::tempo() {
       .steers_rate = true,
       .measures_alignment = true,
       .averages = true,
+      .server_momentum =
+          [](int workers) {
+            const auto missing = static_cast<double>(kMany - workers);
+            return kMomentumOfFew * std::clamp(missing / (kMany - kFew), 0.0, 1.0);
+          },
       .tries = {.options = {{}}}};
 }
 

@@ -6,6 +6,10 @@ Usage: deploy/studies/fair.py draw DIR SEED CELLS [RUBATO]
        deploy/studies/fair.py judge RESULTS...
            from the results.json of these studies: how far tempo, the other models at their best, and
            each fixed option are from the best of all others
+       deploy/studies/fair.py finals DIR STUDY RESULTS
+           from a study file and its results.json: writes a study file for each cell to DIR, with
+           tempo and the ten options that were soonest there, to be run with seeds that did not
+           choose them
 
 A cell is a cluster, its data and a target. The targets follow from serial runs of one worker on all
 data, at the best of four learning rates: an early one, and a tight one near the end of that run, each
@@ -22,10 +26,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 RATES = [0.05, 0.1, 0.2, 0.4]          # of the serial runs
 STEPS = {4: (200, 1200), 32: (80, 480)}  # by mini-batch: where the early and the tight target lie
+FINALISTS = 10
+FINAL_SEED = 1001  # the first one of the finals
 WORKERS = {2: 0.15, 3: 0.15, 8: 0.5, 18: 0.2}  # how often each number of workers is drawn
 SERIAL = """
 seed = {seed}
@@ -105,8 +112,21 @@ def toml(value):
     return f'"{value}"' if isinstance(value, str) else f"{value:.6g}"
 
 
+def flat(values, before=""):
+    """Tables of a file that was read, as dotted keys."""
+    found = {}
+    for key, value in values.items():
+        key = before + (f'"{key}"' if key == "*" else key)
+        found.update(flat(value, key + ".") if isinstance(value, dict) else {key: value})
+    return found
+
+
+def pairs(values):
+    return [f"{key} = {toml(value)}" for key, value in values.items()]
+
+
 def table(values):
-    return "{ " + ", ".join(f"{key} = {toml(value)}" for key, value in values.items()) + " }"
+    return "{ " + ", ".join(pairs(values)) + " }"
 
 
 def contenders(workers):
@@ -204,6 +224,37 @@ def draw(folder, seed, cells, rubato):
         print(f"{folder / file}.toml: {len(cases)} cells")
 
 
+def finals(folder, study, results):
+    folder, study = pathlib.Path(folder), pathlib.Path(study)
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = tomllib.loads(study.read_text())
+    cluster = os.path.relpath((study.parent / drawn["cluster"]).resolve(), folder.resolve())
+    own = {each["name"]: flat(each.get("set", {})) for each in drawn["contenders"]}
+    found = json.loads(pathlib.Path(results).read_text())
+    named = {each["name"]: each for each in found["contenders"]}
+    settings = {}  # of each option
+    for run in found["runs"]:
+        choice = {key: value == "true" if key == "evaluation.average" else value
+                  for key, value in (run.get("choice") or {}).items()}
+        option = option_of(named[run["contender"]], run.get("choice") or {})
+        settings[option] = run["sync"], {**own[run["contender"]], **choice}
+    cells, _ = cells_of(results)
+    for number, case in enumerate(drawn["cases"], 1):
+        times, _ = cells[case["name"]]
+        best = sorted((each for each in times if each != "tempo"), key=times.get)[:FINALISTS]
+        fixed = {**flat(drawn.get("set", {})), "seed": FINAL_SEED}
+        text = f'question = {toml(drawn["question"])}\ncluster = {toml(cluster)}\n'
+        text += "\n".join(['x = "case"', "seeds = 4", "", "[set]", *pairs(fixed), ""])
+        text += f'\n[[cases]]\nname = {toml(case["name"])}\nset = {table(flat(case["set"]))}\n'
+        for option in ["tempo", *best]:
+            sync, values = settings[option]
+            text += f"\n[[contenders]]\nname = {toml(option)}\nsync = {toml(sync)}\n"
+            text += f"set = {table(values)}\n" if values else ""
+        path = folder / f"{study.stem}-{number}.toml"
+        path.write_text(text)
+        print(path)
+
+
 def typical(times, longest):
     """The geometric mean over seeds; a run that does not arrive counts as twice the longest."""
     logs = [math.log(2 * longest if time is None else time) for time in times]
@@ -282,6 +333,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["draw", folder, seed, cells, *rest] if len(rest) < 2:
             draw(folder, int(seed), int(cells), rest[0] if rest else "rubato")
+        case ["finals", folder, study, results]:
+            finals(folder, study, results)
         case ["judge", *paths] if paths:
             judge(paths)
         case _:

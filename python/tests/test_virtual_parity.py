@@ -29,6 +29,8 @@ count = 2
 [training]
 batch = 16
 {training}
+[optimizer]
+kind = "sgd"  # under tempo, auto is sgd for a loop of one's own alone
 [sync.adsp]
 check_period_seconds = 5
 [evaluation]

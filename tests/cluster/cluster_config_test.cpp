@@ -4,8 +4,10 @@
 #include "sync/ssp.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 using namespace rubato::cluster;
@@ -85,7 +87,7 @@ TEST_CASE("a file with workers and a stop alone takes every default") {
   CHECK(config.training.learning_rate == 0.05);
   CHECK(config.worker_device == "cpu");
   CHECK(config.precision == rubato::train::cuda::Precision::Float32);
-  CHECK(config.optimizer.kind == ServerOptimizer::Sgd);
+  CHECK(!config.optimizer.kind);
   CHECK_FALSE(config.optimizer.global_rate.has_value());
   CHECK(config.sync.of<rubato::sync::SspOptions>().staleness == 40);
   CHECK(config.sync.of<rubato::sync::AdspOptions>().check_period ==
@@ -103,6 +105,15 @@ TEST_CASE("a path without a kind has the kind that its name tells") {
   CHECK(kind("path = \"my.csv\"").empty());  // found when it is read
   CHECK(kind("path = \"my.data\"\nkind = \"libsvm\"") == "libsvm");
   CHECK(kind("standardize = false") == "fashion-mnist");
+}
+
+TEST_CASE("a server optimizer has the kind that its name tells, and auto has none") {
+  const auto kind = [](std::string_view name) {
+    return parse(fmt::format("[optimizer]\nkind = \"{}\"\n{}", name, kRest)).optimizer.kind;
+  };
+  CHECK(!kind("auto"));
+  for (const auto& optimizer : rubato::server::optimizers())
+    CHECK(kind(optimizer.name) == optimizer.kind);
 }
 
 TEST_CASE("every key is read") {
@@ -503,7 +514,7 @@ TEST_CASE("wrong types and impossible values, section by section") {
         "\"label:2\" is no partition; use \"iid\", \"dirichlet:ALPHA\" with ALPHA above 0, "
         "\"labels:K\" or \"slowest:K\" with K of at least 1, or \"local\"");
   check("optimizer", "kind = \"adams\"",
-        "must be one of sgd, momentum, nesterov, "
+        "must be one of auto, sgd, momentum, nesterov, "
         "delayed-nesterov, adam; did you mean adam?");
   check("optimizer", "delay = 0", "must be a whole number from 1 to 1000000000");
   check("optimizer", "second_momentum = 1", "must be a number of at least 0 and below 1");

@@ -3,6 +3,9 @@
 // (docs/measurements/sync-models.md and compression.md), so that no seed or CPU misses them.
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <string>
+
 #include "emulation/virtual_cluster.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 
@@ -22,9 +25,11 @@ cluster::ClusterConfig load(const std::string& cluster) {
   return *config;
 }
 
-RunRecord run(const cluster::ClusterConfig& config, const std::string& sync) {
+RunRecord run(const cluster::ClusterConfig& config, const std::string& sync,
+              std::uint64_t seed = 1) {
   VirtualOptions options;
   options.sync = sync;
+  options.seed = seed;
   options.threads = 2;
   auto record = run_virtual(config, fashion_mnist(), options);
   REQUIRE_MESSAGE(record.has_value(), record.error().message);
@@ -69,6 +74,19 @@ TEST_CASE("edge-18: ADSP saves over half of BSP's time, and BSP waits 44 %") {
   CHECK(adsp.wait_share == 0.0);
   CHECK(bsp.heterogeneity == doctest::Approx(3.2).epsilon(0.01));
   CHECK(bsp.wait_share == doctest::Approx(0.45).epsilon(0.03));
+}
+
+TEST_CASE("edge-3-skewed: tempo's servers have momentum for three workers, and are there sooner") {
+  cluster::ClusterConfig config = load("edge-3-skewed.toml");
+  config.evaluation.samples = 2000;
+  double with = 0, without = 0;
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    config.optimizer.kind.reset();
+    with += *run(config, "tempo", seed).time_to_target_seconds;
+    config.optimizer.kind = cluster::ServerOptimizer::Sgd;
+    without += *run(config, "tempo", seed).time_to_target_seconds;
+  }
+  CHECK(with < 0.9 * without);
 }
 
 TEST_CASE("codecs: int8 costs nothing on a fast link, and on a slow one saves half of BSP's time") {

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "sync/tempo.hpp"
 #include "tests/emulation/virtual_runs.hpp"
@@ -104,6 +106,34 @@ TEST_CASE("tempo still learns at rates that blow the parameters up: it goes back
     CHECK(sum / 3 < 0.3);
     CHECK(back);
   }
+}
+
+TEST_CASE(
+    "tempo's servers have Nesterov's momentum where workers are few and the file names none") {
+  const auto data = small_blobs();
+  const auto text_of = [&](std::vector<double> step_seconds, const char* sync,
+                           std::optional<cluster::ServerOptimizer> kind, double momentum,
+                           void (*change)(cluster::ClusterConfig&) = nullptr) {
+    cluster::ClusterConfig config = small_cluster(step_seconds);
+    if (change) change(config);
+    set_latency(config, 0.05);
+    config.stop.max_seconds = 10;
+    config.optimizer.kind = kind;
+    config.optimizer.momentum = momentum;
+    return to_text(run(config, data, sync).record);
+  };
+  using enum cluster::ServerOptimizer;
+  const std::vector<double> three = {0.1, 0.1, 0.4}, eight(8, 0.1);
+  CHECK(text_of(three, "tempo", {}, 0.9) == text_of(three, "tempo", Nesterov, 0.7));
+  CHECK(text_of(three, "tempo", {}, 0.9) != text_of(three, "tempo", Sgd, 0.9));
+  CHECK(text_of(eight, "tempo", {}, 0.9) == text_of(eight, "tempo", Sgd, 0.9));
+  CHECK(text_of(three, "asp", {}, 0.9) == text_of(three, "asp", Sgd, 0.9));
+  const auto adamw = [](cluster::ClusterConfig& config) {
+    config.training.optimizer.kind = train::LocalOptimizerKind::AdamW;
+  };
+  CHECK(text_of(three, "tempo", {}, 0.9, adamw) == text_of(three, "tempo", Sgd, 0.9, adamw));
+  const auto open = [](cluster::ClusterConfig& config) { config.open = true; };
+  CHECK(text_of(three, "tempo", {}, 0.9, open) == text_of(three, "tempo", Sgd, 0.9, open));
 }
 
 TEST_CASE("tempo sets the commits of all apart where there is a byte budget, and still learns") {

@@ -164,9 +164,23 @@ TEST_CASE("tempo: it waits for commits of a step and a half, or a quarter where 
         doctest::Approx(1 / std::sqrt(1.3)).epsilon(0.06));  // commits overlap now
   world.rounds(2, {.own = 0, .during = 0.1});                // -0.15: in doubt it stays
   CHECK(world.quick() == kQuickSteps);
-  world.rounds(3, {.own = 0.5, .during = 0.1});
+  world.rounds(1, {.own = 0.5, .during = 0.1});
   CHECK(world.quick() == 1.5);
   CHECK(world.global() == doctest::Approx(1).epsilon(0.06));
+}
+
+TEST_CASE("tempo: it waits for long commits from where data differ much until they are alike") {
+  TempoWorld world(4);
+  world.take(1, 20);
+  world.rounds(3, {.own = 0.3, .during = 0.1});  // 0.15 each
+  CHECK(world.quick() == 1.5);
+  world.rounds(3, {.own = 0.6, .during = 0.1});
+  CHECK(world.quick() == 30);
+  CHECK(world.global() == doctest::Approx(1).epsilon(0.06));  // no commit is old any more
+  world.rounds(3, {.own = 0.1, .during = 0.1});
+  CHECK(world.quick() == 30);
+  world.rounds(3, {.own = -0.3, .during = 0.1});
+  CHECK(world.quick() == kQuickSteps);
 }
 
 TEST_CASE("tempo: workers that pull each their own way step no farther than they are heard") {
@@ -181,7 +195,7 @@ TEST_CASE("tempo: workers that pull each their own way step no farther than they
 TEST_CASE("tempo: where commits take several steps, local steps are a fifth or more") {
   TempoWorld world(10);
   world.take(1, 4);
-  world.rounds(100, {.own = 0.9, .during = 0.1});
+  world.rounds(100, {.own = 0.35, .during = 0.1});
   CHECK(world.local() == doctest::Approx(0.2).epsilon(0.06));
   world.take(1, 0.1);
   world.rounds(100, {.own = 0.9, .during = 0.1});
