@@ -49,12 +49,13 @@ int print_models() {
   std::vector<std::string_view> elastic;
   for (const sync::ModelInfo& model : sync::models())
     if (sync::elastic_weight(model.name, {})) elastic.push_back(model.name);
-  fmt::print("{}",
-             wrapped(fmt::format("\nServer optimizers: kind = \"NAME\" in [optimizer]. Every sync "
-                                 "model supports all of them, but {} {} only sgd.\n\n",
-                                 fmt::join(elastic, " and "),
-                                 elastic.size() == 1 ? "supports" : "support"),
-                     width));
+  fmt::print(
+      "{}", wrapped(fmt::format("\nServer optimizers: kind = \"NAME\" in [optimizer]. The default, "
+                                "auto, is sgd, or what the sync model needs. Every sync "
+                                "model supports all of them, but {} {} only sgd.\n\n",
+                                fmt::join(elastic, " and "),
+                                elastic.size() == 1 ? "supports" : "support"),
+                    width));
   for (const server::OptimizerInfo& optimizer : server::optimizers())
     print_entry(optimizer.name, optimizer.summary, optimizer.source);
   fmt::print("\n{:{}}options of [optimizer]\n", "", kNameWidth);
