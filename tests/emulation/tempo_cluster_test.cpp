@@ -122,7 +122,7 @@ TEST_CASE(
     config.optimizer.momentum = momentum;
     return to_text(run(config, data, sync).record);
   };
-  using enum cluster::ServerOptimizer;
+  using enum server::OptimizerKind;
   const std::vector<double> three = {0.1, 0.1, 0.4}, eight(8, 0.1);
   CHECK(text_of(three, "tempo", {}, 0.9) == text_of(three, "tempo", Nesterov, 0.7));
   CHECK(text_of(three, "tempo", {}, 0.9) != text_of(three, "tempo", Sgd, 0.9));

@@ -51,9 +51,9 @@ TEST_CASE("ADSP overlaps commits with training when it is told to, tempo by itse
 TEST_CASE("tempo wants the less momentum of the servers the more workers there are, others none") {
   const std::map<int, double> wanted = {{1, 0.7},  {2, 0.7},  {3, 0.7}, {4, 0.56}, {5, 0.42},
                                         {6, 0.28}, {7, 0.14}, {8, 0},   {18, 0},   {1000, 0}};
-  for (const auto& [workers, momentum] : wanted) {
-    CAPTURE(workers);
-    CHECK(server_momentum("tempo", workers) == doctest::Approx(momentum));
+  for (const auto& each : wanted) {
+    CAPTURE(each.first);
+    CHECK(server_momentum("tempo", each.first) == doctest::Approx(each.second));
   }
   for (const auto& model : models())
     if (model.name != "tempo") CHECK(server_momentum(model.name, 2) == 0);
