@@ -264,6 +264,20 @@ bool measured_by_workers(const ClusterConfig& config, const ClusterPlan& plan) {
   return std::ranges::any_of(plan.held_out, [](const auto& worker) { return worker.second > 0; });
 }
 
+// The file's, or what the sync model needs. That is no momentum where workers may have one of
+// their own, nor in an open cluster: nobody knows how many workers join it.
+server::OptimizerOptions optimizer_of(const ClusterConfig& config, const std::string& sync) {
+  server::OptimizerOptions options = config.optimizer;
+  const bool plain =
+      !config.own_model() && config.training.optimizer.kind == train::LocalOptimizerKind::Sgd;
+  if (options.kind || config.open || !plain) return options;
+  const double momentum = sync::server_momentum(sync, config.worker_count());
+  if (momentum == 0) return options;
+  options.kind = ServerOptimizer::Nesterov;
+  options.momentum = momentum;
+  return options;
+}
+
 }  // namespace
 
 scheduler::SchedulerOptions scheduler_options(const ClusterConfig& config, const ClusterPlan& plan,
@@ -301,24 +315,6 @@ scheduler::SchedulerOptions scheduler_options(const ClusterConfig& config, const
                      .first_commit = Duration::from_seconds(config.first_commit_seconds)};
   return options;
 }
-
-namespace {
-
-// The file's, or what the sync model needs. That is no momentum where workers may have one of
-// their own, nor in an open cluster: nobody knows how many workers join it.
-server::OptimizerOptions optimizer_of(const ClusterConfig& config, const std::string& sync) {
-  server::OptimizerOptions options = config.optimizer;
-  const bool plain =
-      !config.own_model() && config.training.optimizer.kind == train::LocalOptimizerKind::Sgd;
-  if (options.kind || config.open || !plain) return options;
-  const double momentum = sync::server_momentum(sync, config.worker_count());
-  if (momentum == 0) return options;
-  options.kind = ServerOptimizer::Nesterov;
-  options.momentum = momentum;
-  return options;
-}
-
-}  // namespace
 
 std::unique_ptr<scheduler::Scheduler> make_scheduler(const ClusterConfig& config,
                                                      const ClusterPlan& plan,
