@@ -20,6 +20,8 @@ constexpr double kFarthest = 0.5;    // of the way to where its worker is, by on
 constexpr double kAlwaysGlobal = 2;  // a k that is never too far
 // Of h, a round of commits. A gap below kQuiet shows no noise, one above kNoisy too much of it.
 constexpr double kQuiet = 0.04, kNoisy = 0.12;
+// Where data differ, workers pull the parameters to and fro, and the average is right at a high h.
+constexpr double kQuietWhereUnlike = 0.12, kNoisyWhereUnlike = 0.3;
 constexpr double kRaise = 1.2, kRaiseInNoise = 1.05, kLower = 0.75;
 constexpr double kLevelMin = 0.7;    // that a gap can leave of h; a rise of the loss goes on
 constexpr double kClear = 0.25;      // of either cosine: updates are more than noise
@@ -139,9 +141,8 @@ bool TempoTuner::has_long_commits() const {
   return timed_ > 0 && parts_ < kLong * timed_;
 }
 
-// The update of a long commit holds several steps, so its cosines tell progress from noise.
-bool TempoTuner::is_noisy() const {
-  return has_long_commits() && std::max(lately_.own, lately_.during) <= kClear;
+bool TempoTuner::are_clear() const {
+  return std::max(std::abs(lately_.own), std::abs(lately_.during)) > kClear;
 }
 
 void TempoTuner::set_rates() {
@@ -177,7 +178,7 @@ void TempoTuner::follow(WorkerId worker, const Alignment& a) {
   lately_.own += gain * (a.own - lately_.own);
   lately_.during += gain * (a.during - lately_.during);
   agreement_ += gain * (own_way - agreement_);
-  if (drift > 0 || !is_noisy()) rates_.local *= std::exp(-kLocalGain / workers * drift);
+  if (drift > 0 || are_clear()) rates_.local *= std::exp(-kLocalGain / workers * drift);
   if (agreement_ < kAlike) {
     wait_within(kQuickSteps);
   } else if (agreement_ > kFarApart) {
@@ -210,11 +211,14 @@ void TempoTuner::even_out() {
   even_scale_ = all / evened;
 }
 
-void TempoTuner::heed(Instant now, double gap) {
-  if (gap > kNoisy) {
+void TempoTuner::heed(Instant now, double gap, bool falls) {
+  const bool unlike = agreement_ > 0;
+  if (gap > (unlike ? kNoisyWhereUnlike : kNoisy)) {
     level_ = std::max(std::min(level_, kLevelMin), level_ * kLower);
-  } else if (gap < kQuiet) {
-    level_ = std::min(kGlobalMax, level_ * (is_noisy() ? kRaiseInNoise : kRaise));
+  } else if (falls && gap < (unlike ? kQuietWhereUnlike : kQuiet)) {
+    // The update of a long commit holds several steps, so its cosines tell progress from noise.
+    const bool noisy = has_long_commits() && !are_clear();
+    level_ = std::min(kGlobalMax, level_ * (noisy ? kRaiseInNoise : kRaise));
   }
   set_rates();
   announce(now);
@@ -226,7 +230,9 @@ void TempoTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
   if (commits_ < members().size() && cap_.lowest_loss() > 0) return;
   commits_ = 0;
   even_out();
-  if (point.gap) heed(now, *point.gap);
+  const bool falls = !last_loss_ || point.loss < *last_loss_;
+  last_loss_ = point.loss;
+  if (point.gap) heed(now, *point.gap, falls);
   const double before = rates_.global;
   const double bound = cap_.max();
   switch (cap_.on_evaluation(point.loss, before)) {

@@ -78,16 +78,17 @@ class TempoTuner final : public QueuedTuner {
   void wait_within(double steps);
   // Most members make more than a step while a commit travels.
   bool has_long_commits() const;
-  // And updates resemble neither each other nor the way of all.
-  bool is_noisy() const;
+  // Updates lie along or against each other or the way of all: they are more than noise.
+  bool are_clear() const;
   // k from h and the members' commits, and both rates within their bounds.
   void set_rates();
   void follow(WorkerId worker, const Alignment& alignment);
   // e from how far the updates of slow workers resemble each other more than those of quick ones.
   void even_out();
   double farthest() const;  // the weight whose commit goes half the way
-  // The loss of the parameters is by this part above that of their average: h.
-  void heed(Instant now, double gap);
+  // The loss of the parameters is by this part above that of their average: h. falls: the lower one
+  // of the two is below that of the evaluation before.
+  void heed(Instant now, double gap, bool falls);
   // To the shards: sync/keeping_gate.hpp has what can be ordered.
   void order_shards(std::uint32_t what) { set_phase({.number = phase().number + what}); }
   // Tells the workers when the rates have moved by a twentieth, the log when by a third.
@@ -99,8 +100,9 @@ class TempoTuner final : public QueuedTuner {
   const double momentum_;
   bool started_ = false;
   std::uint64_t commits_ = 0;  // since a loss was judged: one a round
-  double level_ = 1;           // h
-  double parts_ = 0;           // of h, a sum over the members whose commits have been timed
+  std::optional<double> last_loss_;
+  double level_ = 1;  // h
+  double parts_ = 0;  // of h, a sum over the members whose commits have been timed
   int timed_ = 0;
   Rates rates_, ordered_, logged_;
   RateCap cap_;
