@@ -20,7 +20,7 @@ constexpr double kFarthest = 0.5;    // of the way to where its worker is, by on
 constexpr double kAlwaysGlobal = 2;  // a k that is never too far
 // Of h, a round of commits. A gap below kQuiet shows no noise, one above kNoisy too much of it.
 constexpr double kQuiet = 0.04, kNoisy = 0.12;
-// Where data differ, workers pull the parameters to and fro, and the average is right at a high h.
+// The same for data that differ. Workers pull the parameters to and fro; the average stands still.
 constexpr double kQuietWhereUnlike = 0.12, kNoisyWhereUnlike = 0.3;
 constexpr double kRaise = 1.2, kRaiseInNoise = 1.05, kLower = 0.75;
 constexpr double kLevelMin = 0.7;    // that a gap can leave of h; a rise of the loss goes on
@@ -230,8 +230,7 @@ void TempoTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
   if (commits_ < members().size() && cap_.lowest_loss() > 0) return;
   commits_ = 0;
   even_out();
-  const bool falls = !last_loss_ || point.loss < *last_loss_;
-  last_loss_ = point.loss;
+  const bool falls = point.loss < std::exchange(last_loss_, point.loss);
   if (point.gap) heed(now, *point.gap, falls);
   const double before = rates_.global;
   const double bound = cap_.max();

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -86,8 +87,8 @@ class TempoTuner final : public QueuedTuner {
   // e from how far the updates of slow workers resemble each other more than those of quick ones.
   void even_out();
   double farthest() const;  // the weight whose commit goes half the way
-  // The loss of the parameters is by this part above that of their average: h. falls: the lower one
-  // of the two is below that of the evaluation before.
+  // h from the part by which the loss of the parameters is above that of their average. falls: the
+  // lower of the two is below that of the evaluation before.
   void heed(Instant now, double gap, bool falls);
   // To the shards: sync/keeping_gate.hpp has what can be ordered.
   void order_shards(std::uint32_t what) { set_phase({.number = phase().number + what}); }
@@ -100,12 +101,12 @@ class TempoTuner final : public QueuedTuner {
   const double momentum_;
   bool started_ = false;
   std::uint64_t commits_ = 0;  // since a loss was judged: one a round
-  std::optional<double> last_loss_;
-  double level_ = 1;  // h
-  double parts_ = 0;  // of h, a sum over the members whose commits have been timed
+  double level_ = 1;           // h
+  double parts_ = 0;           // of h, a sum over the members whose commits have been timed
   int timed_ = 0;
   Rates rates_, ordered_, logged_;
   RateCap cap_;
+  double last_loss_ = std::numeric_limits<double>::infinity();  // that was judged
   double local_max_ = 1;  // of l: less once the loss rose, and given back as k's bound is
   bool risen_ = false;    // the loss, and it has not been as low again
   double agreement_ = 0;  // EWMA over reports: above 0 where workers pull each its own way

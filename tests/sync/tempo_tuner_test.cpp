@@ -232,16 +232,18 @@ TEST_CASE("tempo: updates that are noise raise no local rate, those against each
   CHECK(world.local() == doctest::Approx(1).epsilon(0.06));
 }
 
-TEST_CASE("tempo: long commits that are noise raise the global rate slowly") {
+TEST_CASE("tempo: long commits that are noise raise no local rate, and the global one slowly") {
   TempoWorld world(8);
   world.take(1, 4);
   const Alignment noise{.own = -0.2, .during = 0.2}, progress{.own = -0.2, .during = 0.4};
   world.rounds(20, noise);
+  CHECK(world.local() == doctest::Approx(0.3));
   const double first = 1 / std::sqrt(2.2);
   CHECK(world.global() == doctest::Approx(first).epsilon(0.06));
   world.gaps(3, 0);
   CHECK(world.global() == doctest::Approx(std::pow(1.05, 3) * first).epsilon(0.06));
   world.rounds(20, progress);
+  CHECK(world.local() == doctest::Approx(1).epsilon(0.06));
   world.gaps(3, 0);
   CHECK(world.global() == doctest::Approx(std::pow(1.05 * 1.2, 3) * first).epsilon(0.06));
 }
