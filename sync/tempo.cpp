@@ -23,9 +23,11 @@ constexpr double kQuiet = 0.04, kNoisy = 0.12;
 // The same for data that differ. Workers pull the parameters to and fro; the average stands still.
 constexpr double kQuietWhereUnlike = 0.12, kNoisyWhereUnlike = 0.3;
 constexpr double kRaise = 1.2, kRaiseInNoise = 1.05, kLower = 0.75;
-constexpr double kLevelMin = 0.7;    // that a gap can leave of h; a rise of the loss goes on
-constexpr double kClear = 0.25;      // of either cosine: updates are more than noise
-constexpr double kLong = 0.85;       // mean part of h below which commits are long
+constexpr double kRaiseAtStart = 3;  // until h is 1, or shows noise
+constexpr double kLevelMin = 0.7;   // that a gap can leave of h of many; a rise of the loss goes on
+constexpr double kClear = 0.25;     // of either cosine: updates are more than noise
+constexpr double kOwnClear = 0.15;  // of `own`, the same, where updates are of one step
+constexpr double kLong = 0.85;      // mean part of h below which commits are long
 constexpr double kOfOverhead = 0.3;  // h falls by sqrt(1 + kOfOverhead O/t)
 // Steps that a commit may take to be waited for.
 constexpr double kQuickWhereUnlike = 1.5, kQuickWhereFarApart = 30;
@@ -49,6 +51,7 @@ constexpr std::uint64_t kFirst = 2;  // commits whose cosines are not all known
 // Commits of m workers that do not wait for each other act as a momentum of 1 - 1/m (Mitliagkas et
 // al., Allerton 2016). Few workers have little of it, so their servers add some.
 constexpr double kMomentumOfFew = 0.7;
+// A commit has the noise of one worker and the weight k/m. So h of few begins lower, too.
 constexpr int kFew = 3, kMany = 8;
 constexpr const char* kBack = "; back to the parameters of the last low";
 
@@ -93,9 +96,15 @@ void TempoTuner::order_members() {
   for (const auto& [worker, progress] : members()) order(worker, directive(worker));
 }
 
+double TempoTuner::part_of_many() const {
+  return std::min(1.0, static_cast<double>(members().size()) / kMany);
+}
+
 void TempoTuner::on_start(Instant now) {
   started_ = true;
   rates_.local = kLocalFirst;
+  level_ = part_of_many();
+  starts_ = level_ < 1;
   wait_within(kQuickWhereUnlike);
   set_rates();
   tell(now, "begin");
@@ -174,7 +183,7 @@ void TempoTuner::follow(WorkerId worker, const Alignment& a) {
   const auto workers = static_cast<double>(members().size());
   const double own_way = a.own - kShared * std::max(a.during, 0.0);
   const double drift = own_way - kDriftAllowed * (1 - rates_.local);
-  const double gain = kMeanGain / workers;
+  const double gain = kMeanGain / std::max<double>(workers, kMany);
   lately_.own += gain * (a.own - lately_.own);
   lately_.during += gain * (a.during - lately_.during);
   agreement_ += gain * (own_way - agreement_);
@@ -211,14 +220,22 @@ void TempoTuner::even_out() {
   even_scale_ = all / evened;
 }
 
+double TempoTuner::rise() const {
+  // The update of a long commit holds several steps, so its cosines tell progress from noise.
+  if (has_long_commits() && !are_clear()) return kRaiseInNoise;
+  if (!starts_) return kRaise;
+  // The way during a commit that is waited for holds the update itself, so `during` tells nothing.
+  return has_long_commits() || std::abs(lately_.own) > kOwnClear ? kRaiseAtStart : kRaise;
+}
+
 void TempoTuner::heed(Instant now, double gap, bool falls) {
   const bool unlike = agreement_ > 0;
   if (gap > (unlike ? kNoisyWhereUnlike : kNoisy)) {
-    level_ = std::max(std::min(level_, kLevelMin), level_ * kLower);
+    level_ = std::max(std::min(level_, kLevelMin * part_of_many()), level_ * kLower);
+    starts_ = false;
   } else if (falls && gap < (unlike ? kQuietWhereUnlike : kQuiet)) {
-    // The update of a long commit holds several steps, so its cosines tell progress from noise.
-    const bool noisy = has_long_commits() && !are_clear();
-    level_ = std::min(kGlobalMax, level_ * (noisy ? kRaiseInNoise : kRaise));
+    level_ = std::min(kGlobalMax, level_ * rise());
+    starts_ = starts_ && level_ < 1;
   }
   set_rates();
   announce(now);
@@ -231,7 +248,13 @@ void TempoTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
   commits_ = 0;
   even_out();
   const bool falls = point.loss < std::exchange(last_loss_, point.loss);
-  if (point.gap) heed(now, *point.gap, falls);
+  if (point.gap) {
+    heed(now, *point.gap, falls);
+  } else if (std::exchange(starts_, false)) {  // no gap will raise it
+    level_ = 1;
+    set_rates();
+    announce(now);
+  }
   const double before = rates_.global;
   const double bound = cap_.max();
   switch (cap_.on_evaluation(point.loss, before)) {
@@ -253,6 +276,7 @@ void TempoTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
     case RateCap::Verdict::Rose:
       local_max_ = std::max(kLocalMin, kLocalCut * rates_.local);
       level_ /= 2;
+      starts_ = false;
       rates_.local = 0;
       set_rates();
       tell(now, fmt::format("the loss is {:.4g}, the lowest was {:.4g}: not above {:.3g}/m until "

@@ -87,6 +87,10 @@ class TempoTuner final : public QueuedTuner {
   // e from how far the updates of slow workers resemble each other more than those of quick ones.
   void even_out();
   double farthest() const;  // the weight whose commit goes half the way
+  // Few workers, by the number of which h begins lower: m/8, at most 1.
+  double part_of_many() const;
+  // What h is multiplied by after a round without noise.
+  double rise() const;
   // h from the part by which the loss of the parameters is above that of their average. falls: the
   // lower of the two is below that of the evaluation before.
   void heed(Instant now, double gap, bool falls);
@@ -102,6 +106,7 @@ class TempoTuner final : public QueuedTuner {
   bool started_ = false;
   std::uint64_t commits_ = 0;  // since a loss was judged: one a round
   double level_ = 1;           // h
+  bool starts_ = false;        // h has been neither 1 nor too high
   double parts_ = 0;           // of h, a sum over the members whose commits have been timed
   int timed_ = 0;
   Rates rates_, ordered_, logged_;
