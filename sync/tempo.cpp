@@ -42,6 +42,7 @@ constexpr double kDriftAllowed = 0.15;   // of a worker that takes no local step
 constexpr double kAlike = -0.25;         // agreement below which data are alike, until half of it
 constexpr double kFarApart = 0.25;       // agreement above which they differ much, until alike
 constexpr double kMeanGain = 0.5;        // of the means over reports, a round
+constexpr double kMeanGainMax = 0.1;     // of them, a report: few reports are noise
 constexpr double kOwnGain = 0.2;         // of a worker's mean over its reports
 constexpr double kMoreAlike = 0.05;      // the difference of slow and quick at which e rests
 constexpr double kEvenGain = 2;          // of e, a round
@@ -183,7 +184,7 @@ void TempoTuner::follow(WorkerId worker, const Alignment& a) {
   const auto workers = static_cast<double>(members().size());
   const double own_way = a.own - kShared * std::max(a.during, 0.0);
   const double drift = own_way - kDriftAllowed * (1 - rates_.local);
-  const double gain = kMeanGain / std::max<double>(workers, kMany);
+  const double gain = std::min(kMeanGain / workers, kMeanGainMax);
   lately_.own += gain * (a.own - lately_.own);
   lately_.during += gain * (a.during - lately_.during);
   agreement_ += gain * (own_way - agreement_);
