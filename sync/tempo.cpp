@@ -42,7 +42,7 @@ constexpr double kDriftAllowed = 0.15;   // of a worker that takes no local step
 constexpr double kAlike = -0.25;         // agreement below which data are alike, until half of it
 constexpr double kFarApart = 0.25;       // agreement above which they differ much, until alike
 constexpr double kMeanGain = 0.5;        // of the means over reports, a round
-constexpr double kMeanGainMax = 0.1;     // of them, a report: few reports are noise
+constexpr double kMeanGainMax = 0.1;     // of a report in them: few reports are noise
 constexpr double kOwnGain = 0.2;         // of a worker's mean over its reports
 constexpr double kMoreAlike = 0.05;      // the difference of slow and quick at which e rests
 constexpr double kEvenGain = 2;          // of e, a round
@@ -66,12 +66,11 @@ TempoTuner::TempoTuner(const TempoOptions& options, std::uint64_t parameter_byte
 
 Duration TempoTuner::spacing() const {
   if (!has_budget()) return {};
-  const auto workers = static_cast<double>(members().size());
-  return Duration::from_seconds(2 * workers * parameter_bytes_ / options_.bytes_per_second);
+  return Duration::from_seconds(2 * workers() * parameter_bytes_ / options_.bytes_per_second);
 }
 
 double TempoTuner::farthest() const {
-  return std::max(kAlwaysGlobal, kFarthest * static_cast<double>(members().size()));
+  return std::max(kAlwaysGlobal, kFarthest * workers());
 }
 
 double TempoTuner::pace(const WorkerProgress& progress) const {
@@ -98,7 +97,7 @@ void TempoTuner::order_members() {
 }
 
 double TempoTuner::part_of_many() const {
-  return std::min(1.0, static_cast<double>(members().size()) / kMany);
+  return std::min(1.0, workers() / kMany);
 }
 
 void TempoTuner::on_start(Instant now) {
@@ -156,10 +155,9 @@ bool TempoTuner::are_clear() const {
 }
 
 void TempoTuner::set_rates() {
-  const auto workers = static_cast<double>(std::max<std::size_t>(members().size(), 1));
   const double most = std::min(cap_.max(), farthest());
   rates_.global = std::clamp(timed_ > 0 ? level_ * parts_ / timed_ : level_, kGlobalMin, most);
-  double least = std::min(1.0, rates_.global) / workers;
+  double least = std::min(1.0, rates_.global) / std::max(workers(), 1.0);
   if (has_long_commits()) least = std::max(least, kLocalWhereLong);
   rates_.local = std::clamp(rates_.local, least, std::max(least, local_max_));
 }
@@ -181,14 +179,13 @@ void TempoTuner::follow(WorkerId worker, const Alignment& a) {
   if (a == Alignment{}) return;  // nothing was measured
   double& own = own_.try_emplace(worker, a.own).first->second;
   own += kOwnGain * (a.own - own);
-  const auto workers = static_cast<double>(members().size());
   const double own_way = a.own - kShared * std::max(a.during, 0.0);
   const double drift = own_way - kDriftAllowed * (1 - rates_.local);
-  const double gain = std::min(kMeanGain / workers, kMeanGainMax);
+  const double gain = std::min(kMeanGain / workers(), kMeanGainMax);
   lately_.own += gain * (a.own - lately_.own);
   lately_.during += gain * (a.during - lately_.during);
   agreement_ += gain * (own_way - agreement_);
-  if (drift > 0 || are_clear()) rates_.local *= std::exp(-kLocalGain / workers * drift);
+  if (drift > 0 || are_clear()) rates_.local *= std::exp(-kLocalGain / workers() * drift);
   if (agreement_ < kAlike) {
     wait_within(kQuickSteps);
   } else if (agreement_ > kFarApart) {
@@ -223,10 +220,11 @@ void TempoTuner::even_out() {
 
 double TempoTuner::rise() const {
   // The update of a long commit holds several steps, so its cosines tell progress from noise.
-  if (has_long_commits() && !are_clear()) return kRaiseInNoise;
-  if (!starts_) return kRaise;
+  const bool longs = has_long_commits();
+  if (longs && !are_clear()) return kRaiseInNoise;
   // The way during a commit that is waited for holds the update itself, so `during` tells nothing.
-  return has_long_commits() || std::abs(lately_.own) > kOwnClear ? kRaiseAtStart : kRaise;
+  const bool clear = longs || std::abs(lately_.own) > kOwnClear;
+  return starts_ && clear ? kRaiseAtStart : kRaise;
 }
 
 void TempoTuner::heed(Instant now, double gap, bool falls) {

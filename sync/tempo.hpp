@@ -67,6 +67,7 @@ class TempoTuner final : public QueuedTuner {
 
     bool moved(const Rates& from, double by) const;  // by so much, or by so many parts
   };
+  double workers() const { return static_cast<double>(members().size()); }  // m
   bool has_budget() const { return options_.bytes_per_second > 0; }
   Duration spacing() const;  // of each worker's commits
   Directive directive(WorkerId worker) const;
@@ -87,10 +88,9 @@ class TempoTuner final : public QueuedTuner {
   // e from how far the updates of slow workers resemble each other more than those of quick ones.
   void even_out();
   double farthest() const;  // the weight whose commit goes half the way
-  // Few workers, by the number of which h begins lower: m/8, at most 1.
+  // m/8, at most 1: what few workers have of h at the start, and of the least that a gap leaves.
   double part_of_many() const;
-  // What h is multiplied by after a round without noise.
-  double rise() const;
+  double rise() const;  // of h after a round without noise: a factor
   // h from the part by which the loss of the parameters is above that of their average. falls: the
   // lower of the two is below that of the evaluation before.
   void heed(Instant now, double gap, bool falls);
