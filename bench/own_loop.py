@@ -30,6 +30,8 @@ except ImportError:
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/bench"
 CLUSTER = """
+[servers]
+count = {servers}
 [[workers]]
 name = "node"
 count = {workers}
@@ -108,16 +110,22 @@ def without_shared_memory():
     resource.setrlimit(resource.RLIMIT_FSIZE, (2 * MIB, 2 * MIB))
 
 
-def rubato(folder, *words, tcp=False, **more):
+def on_one_core():
+    """For children: they take turns at it."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def rubato(folder, *words, before=None, **more):
+    """before  what the child does first"""
     done = subprocess.run([str(BUILD / "cli/rubato"), *map(str, words)], cwd=folder, check=False,
                           capture_output=True, text=True, env=environment(**more),
-                          preexec_fn=without_shared_memory if tcp else None)
+                          preexec_fn=before)
     if done.returncode not in (0, 1):  # 1: the target was not reached
         sys.exit(f"own_loop: rubato {words[0]}: {done.stdout}{done.stderr}")
 
 
 def cluster(folder, name="own.toml", **values):
-    values = {"workers": 1, "local_steps": 1, "seconds": 600, "adsp": "", "step": "",
+    values = {"workers": 1, "servers": 1, "local_steps": 1, "seconds": 600, "adsp": "", "step": "",
               "module": pathlib.Path(__file__).resolve(), **values}
     template = BUILT_IN if "hidden" in values else CLUSTER
     (pathlib.Path(folder) / name).write_text(template.format(**values), encoding="utf-8")
@@ -390,18 +398,21 @@ def all_reduce(floats, rounds):
     return seconds
 
 
-def python_commit(folder, sync, floats, rounds, tcp):
+WAYS = {"TCP": without_shared_memory, "shared memory": None}  # and what a child does for it
+
+
+def python_commit(folder, sync, floats, rounds, way):
     """Seconds that w.step() takes where each step commits."""
-    rubato(folder, "up", "own.toml", "--sync", sync, tcp=tcp, OWN_LOOP="commits",
+    rubato(folder, "up", "own.toml", "--sync", sync, before=WAYS[way], OWN_LOOP="commits",
            OWN_OUT="commits", OWN_FLOATS=floats, OWN_COMMITS=rounds)
     return heard(f"{folder}/commits")["seconds"]
 
 
-def cpp_commit(folder, hidden, seconds, tcp):
+def cpp_commit(folder, hidden, seconds, way):
     """What a commit keeps the worker in C++ from its steps: all of its run but the steps. As in
     w.step(), the update is taken in it, and the reply loaded."""
     cluster(folder, "cpp.toml", hidden=hidden, seconds=seconds)
-    rubato(folder, "up", "cpp.toml", "--sync", "asp", tcp=tcp)
+    rubato(folder, "up", "cpp.toml", "--sync", "asp", before=WAYS[way])
     text = (pathlib.Path(folder) / "out/latest/results.json").read_text(encoding="utf-8")
     [run] = json.loads(text)["runs"]
     [worker] = run["workers"]
@@ -416,16 +427,20 @@ def commits(folder, quick, _):
             cluster(folder)
             ours, peer = [], []
             for _ in range(1 if quick else 3):  # in turns
-                ours.append(python_commit(folder, "asp", floats, rounds, way == "TCP"))
-                peer.append(cpp_commit(folder, hidden, seconds, way == "TCP"))
+                ours.append(python_commit(folder, "asp", floats, rounds, way))
+                peer.append(cpp_commit(folder, hidden, seconds, way))
             rows.append(row(f"commit of {mib} MiB, {way}", 1000 * statistics.median(ours), "ms",
                             bar, "worker in C++", 1000 * statistics.median(peer)))
-        cluster(folder, workers=2)
-        peer = 1 / all_reduce(floats, rounds)
-        for way in ("TCP", "shared memory"):
-            ours = 1 / python_commit(folder, "bsp", floats, rounds, way == "TCP")
-            rows.append(row(f"rounds of 2 workers, {mib} MiB, {way}", ours, "1/s", ">= 1.5",
-                            "gloo's all_reduce over TCP", peer))
+        for way in WAYS:
+            ours, peer = [], []
+            for servers in (1, 2) * (1 if quick else 3):
+                cluster(folder, workers=2, servers=servers)
+                ours.append(1 / python_commit(folder, "bsp", floats, rounds, way))
+                peer.append(1 / all_reduce(floats, rounds))
+            for i, servers in enumerate(("1 server", "2 servers")):
+                rows.append(row(f"rounds of 2 workers, {servers}, {mib} MiB, {way}",
+                                statistics.median(ours[i::2]), "1/s", ">= 1.5",
+                                "gloo's all_reduce over TCP", statistics.median(peer)))
     return rows
 
 
@@ -433,8 +448,8 @@ def memory(folder, _, __):
     rows = []
     for what, adsp, bar in (("waiting", "", "<= 1.1"), ("overlapped", "overlap = true", "<= 2.1")):
         cluster(folder, workers=2, adsp=adsp + "\ncheck_period_seconds = 1\nfixed_rate = 4")
-        rubato(folder, "up", "own.toml", "--sync", "adsp", tcp=True, OWN_LOOP="memory",
-               OWN_OUT="memory")
+        rubato(folder, "up", "own.toml", "--sync", "adsp", before=without_shared_memory,
+               OWN_LOOP="memory", OWN_OUT="memory")
         # One of them tells the initial values.
         models = max(heard(f"{folder}/memory", f"node-{i}")["models"] for i in range(2))
         rows.append(row(f"memory beside a model of 64 MiB, commits {what}", models, "models", bar))
@@ -464,25 +479,37 @@ def sizes(folder, _, __):
     return rows
 
 
+def bare_steps(models, steps, repeats):
+    """Seconds of a process that makes these steps of 5 ms and nothing else."""
+    code = f"import own_loop, itertools\n" \
+           f"loops = [own_loop.step_of_5_ms({repeats})[2] for _ in range({models})]\n" \
+           f"for step in itertools.islice(itertools.cycle(loops), {steps}): step()"
+    began = time.perf_counter()
+    subprocess.run(["/usr/bin/python3", "-c", code], check=True, cwd=ROOT / "bench",
+                   env=environment(OMP_NUM_THREADS=1), preexec_fn=on_one_core)
+    return time.perf_counter() - began
+
+
 def virtual(folder, quick, repeats):
-    """The virtual cluster on one core, beside the same steps in one process."""
-    cluster(folder, workers=3, seconds=2 if quick else 10, step=TIMED)
-    ours, peer = [], []
-    for _ in range(1 if quick else 3):
-        began = time.perf_counter()
-        rubato(folder, "compare", "own.toml", "--sync", "adsp", "--threads", 1,
-               OWN_LOOP="virtual", OWN_OUT="virtual", OWN_REPEATS=repeats)
-        ours.append(time.perf_counter() - began)
-        text = (pathlib.Path(folder) / "out/latest/results.json").read_text(encoding="utf-8")
-        steps = json.loads(text)["runs"][0]["steps"]
-        began = time.perf_counter()
-        bare = f"import own_loop; step = own_loop.step_of_5_ms({repeats})[2]\n" \
-               f"for _ in range({steps}): step()"
-        subprocess.run(["/usr/bin/python3", "-c", bare], check=True, cwd=ROOT / "bench",
-                       env=environment(OMP_NUM_THREADS=1))
-        peer.append(time.perf_counter() - began)
-    rows = [row(f"virtual cluster, {steps:,} steps of 5 ms", statistics.median(ours), "s",
-                "<= 1.05", "the bare gradients", statistics.median(peer))]
+    """The virtual cluster on one core, beside the same steps in one process there."""
+    seconds = 1 if quick else 4
+    rows = []
+    for sync, commits_after in (("local-sgd", "20 steps"), ("asp", "each step")):
+        cluster(folder, workers=3, seconds=seconds, step=TIMED, local_steps=20)
+        ours, one, three = [], [], []
+        for _ in range(1 if quick else 3):
+            began = time.perf_counter()
+            rubato(folder, "compare", "own.toml", "--sync", sync, "--threads", 1,
+                   before=on_one_core, OWN_LOOP="virtual", OWN_OUT="virtual", OWN_REPEATS=repeats)
+            ours.append(time.perf_counter() - began)
+            text = (pathlib.Path(folder) / "out/latest/results.json").read_text(encoding="utf-8")
+            steps = json.loads(text)["runs"][0]["steps"]
+            one.append(bare_steps(1, steps, repeats))
+            three.append(bare_steps(3, steps, repeats))
+        what = f"virtual cluster, {steps:,} steps of 5 ms, a commit after {commits_after}"
+        for peer, seconds_of_peer in (("one bare loop", one), ("three bare loops in turns", three)):
+            rows.append(row(what, statistics.median(ours), "s", "<= 1.05", peer,
+                            statistics.median(seconds_of_peer)))
     cluster(folder, workers=18, seconds=0.05, step=TIMED)
     rubato(folder, "compare", "own.toml", "--sync", "adsp", OWN_LOOP="virtual", OWN_OUT="forks",
            OWN_REPEATS=repeats)

@@ -4,6 +4,9 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <optional>
+#include <system_error>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -109,6 +112,37 @@ std::uint32_t is_wild(float value) {
   return (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1 : 0;
 }
 
+// A pass of this many elements takes longer than to start a thread.
+constexpr std::size_t kHalvedMin = std::size_t{1} << 20;
+
+// Calls pass(begin, count) for parts of so many elements, two at the same time where that pays: one
+// core alone does not use all of a memory's bandwidth. Returns: what they return, or-ed.
+template <class F>
+std::uint32_t in_halves(std::size_t count, F pass) {
+  if (count < kHalvedMin || std::thread::hardware_concurrency() < 2) return pass(0, count);
+  const std::size_t half = count / 2;
+  std::uint32_t found = 0;
+  std::uint32_t found_beside = 0;
+  {
+    std::optional<std::jthread> beside;
+    try {
+      beside.emplace([&] { found_beside = pass(half, count - half); });
+    } catch (const std::system_error&) {  // no more threads
+      return pass(0, count);
+    }
+    found = pass(0, half);
+  }
+  return found | found_beside;
+}
+
+void copy_in_halves(void* to, const void* from, std::size_t floats) {
+  in_halves(floats, [&](std::size_t begin, std::size_t count) {
+    std::memcpy(static_cast<std::byte*>(to) + begin * sizeof(float),
+                static_cast<const std::byte*>(from) + begin * sizeof(float), count * sizeof(float));
+    return 0U;
+  });
+}
+
 // Vectorized, for float32 at any address. Return: whether the update has a wild element.
 
 RUBATO_MULTIVERSION std::uint32_t subtract(float* base, const std::byte* now, std::size_t count) {
@@ -152,7 +186,10 @@ Difference::Taken Difference::take(std::span<const TensorMemory> tensors) {
     float* const update = taken.values->data() + place.at;
     if constexpr (kSingle<decltype(element)>) {
       if (!place.averaged) {
-        wild |= subtract_and_keep(base, memory, update, place.count);
+        wild |= in_halves(place.count, [&](std::size_t begin, std::size_t count) {
+          return subtract_and_keep(base + begin, memory + begin * sizeof(float), update + begin,
+                                   count);
+        });
         return;
       }
     }
@@ -204,8 +241,15 @@ void Difference::load(std::span<const TensorMemory> tensors, std::span<const flo
     using Wide = typename decltype(element)::Wide;
     float* const base = base_->data() + place.at;
     const float* const loaded = parameters.data() + place.at;
-    if constexpr (kSingle<decltype(element)>)
-      if (!place.averaged) return move_under(base, memory, loaded, place.count);
+    if constexpr (kSingle<decltype(element)>) {
+      if (!place.averaged) {
+        in_halves(place.count, [&](std::size_t begin, std::size_t count) {
+          move_under(base + begin, memory + begin * sizeof(float), loaded + begin, count);
+          return 0U;
+        });
+        return;
+      }
+    }
     for (std::size_t i = 0; i < place.count; ++i) {
       const Wide held = element.read(memory, i);
       const Wide update = base[i] - held;
@@ -248,7 +292,7 @@ void write_tensors(std::span<const TensorMemory> tensors, std::span<const float>
   for_each_tensor(tensors, [&](auto element, std::byte* memory, const Place& place) {
     const float* const from = values.data() + place.at;
     if constexpr (kSingle<decltype(element)>)
-      std::memcpy(memory, from, place.count * sizeof(float));
+      copy_in_halves(memory, from, place.count);
     else
       for (std::size_t i = 0; i < place.count; ++i) element.write(memory, i, from[i]);
   });
@@ -258,7 +302,7 @@ void read_tensors(std::span<const TensorMemory> tensors, std::span<float> values
   for_each_tensor(tensors, [&](auto element, const std::byte* memory, const Place& place) {
     float* const to = values.data() + place.at;
     if constexpr (kSingle<decltype(element)>)
-      std::memcpy(to, memory, place.count * sizeof(float));
+      copy_in_halves(to, memory, place.count);
     else
       for (std::size_t i = 0; i < place.count; ++i)
         to[i] = static_cast<float>(element.read(memory, i));
@@ -278,7 +322,9 @@ bool subtract_tensors(std::span<const TensorMemory> tensors, std::span<float> va
     float* const base = values.data() + place.at;
     if constexpr (kSingle<decltype(element)>) {
       if (!place.averaged) {
-        wild |= subtract(base, memory, place.count);
+        wild |= in_halves(place.count, [&](std::size_t begin, std::size_t count) {
+          return subtract(base + begin, memory + begin * sizeof(float), count);
+        });
         return;
       }
     }

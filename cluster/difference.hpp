@@ -5,7 +5,8 @@
 // that U has steps alone. Of averaged tensors the update has what they hold, not U
 // (proto/averaged_elements.hpp). Memory: one float a parameter for the base, which take_over()
 // lends to the commit; another one for each commit in flight of take() and take_parameters().
-// Threads: one owner. The tensors are used within the calls alone. Errors: none.
+// Threads: one owner; within a call another thread takes half of a tensor of 4 MiB and more. The
+// tensors are used within the calls alone. Errors: none.
 #pragma once
 
 #include <cstdint>

@@ -48,8 +48,7 @@ class VirtualCluster {
         data_(data),
         options_(options),
         path_(options.path ? std::optional<CriticalPath>(std::in_place) : std::nullopt),
-        network_(options.seed, config.timing_only() ? proto::PayloadChecksum::Skip
-                                                    : proto::PayloadChecksum::Verify) {}
+        network_(options.seed) {}
 
   Result<void> build();
   Result<RunRecord> run();

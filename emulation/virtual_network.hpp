@@ -23,10 +23,7 @@ class VirtualNetwork {
   using Node = FairNetwork::Node;
   using Tag = std::uint64_t;  // of one message under way
 
-  // `checksum`: Skip where payloads have no content; they cost the same bytes.
-  explicit VirtualNetwork(std::uint64_t seed,
-                          proto::PayloadChecksum checksum = proto::PayloadChecksum::Verify)
-      : seed_(seed), checksum_(checksum) {}
+  explicit VirtualNetwork(std::uint64_t seed) : seed_(seed) {}
 
   // Returns: nodes are numbered from 0 in the order of adding.
   Node add_node(const cluster::LinkModel& link);
@@ -94,7 +91,6 @@ class VirtualNetwork {
   Duration resent(Node node, double bytes_per_second, std::uint64_t bytes);
 
   std::uint64_t seed_;
-  proto::PayloadChecksum checksum_;
   FairNetwork transfers_;
   struct Latency {
     Duration mean;

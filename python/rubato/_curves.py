@@ -7,11 +7,12 @@ import itertools
 import logging
 import math
 import os
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 logger = logging.getLogger("rubato")
 
 COLUMNS = ("seconds", "steps", "commits", "loss", "learning_rate", "rate", "samples")
+_NAN = math.nan
 _ROWS_MAX = 2000  # of a file; a longer curve has every second point, then every fourth, ...
 
 
@@ -25,7 +26,7 @@ class Notes:
         self._path: Optional[str] = None  # of the file, once there is one
         self._due = 8  # rows
         self._failed = False
-        self._rows: List[List[float]] = []
+        self._rows: List[Sequence[float]] = []
         self._steps_a_row = 1
         self._steps = 0  # since the last row
         self._loss, self._samples = 0.0, 0
@@ -34,32 +35,34 @@ class Notes:
         self, turn: Any, loss_sum: float, samples: int, learning_rate: Optional[float], rate: float
     ) -> None:
         """loss_sum, samples  of the mini-batch; 0 samples: its loss was not read yet."""
-        if not math.isnan(loss_sum):
+        if loss_sum == loss_sum:  # no NaN
             self._loss += loss_sum
             self._samples += samples
         self._steps += 1
         if self._steps < self._steps_a_row:
             return
         self._rows.append(
-            [
+            (
                 turn.seconds,
                 turn.earlier_steps + turn.steps,
                 turn.commits,
-                self._loss / self._samples if self._samples else math.nan,
-                math.nan if learning_rate is None else learning_rate * rate,
+                self._loss / self._samples if self._samples else _NAN,
+                _NAN if learning_rate is None else learning_rate * rate,
                 rate,
                 self._samples / self._steps,
-            ]
+            )
         )
         self._steps = 0
         self._loss, self._samples = 0.0, 0
+        if len(self._rows) >= self._due:
+            self._write_due()
+
+    def _write_due(self) -> None:
         if len(self._rows) >= _ROWS_MAX:
             self._rows = [_merged(*pair) for pair in zip(self._rows[::2], self._rows[1::2])]
             self._steps_a_row *= 2
-            self._due = len(self._rows)
-        if len(self._rows) >= self._due:
-            self._due *= 2
-            self.write()
+        self._due = min(2 * len(self._rows), _ROWS_MAX)
+        self.write()
 
     def _choose(self) -> str:
         """A new file. Earlier processes of this name keep theirs."""
@@ -91,13 +94,13 @@ class Notes:
         os.replace(beside, path)
 
 
-def _merged(one: List[float], other: List[float]) -> List[float]:
+def _merged(one: Sequence[float], other: Sequence[float]) -> Sequence[float]:
     """The second row, with the mean loss of both."""
     if math.isnan(other[3]) or math.isnan(one[3]):
         loss = one[3] if math.isnan(other[3]) else other[3]
     else:
         loss = (one[3] + other[3]) / 2
-    return [*other[:3], loss, *other[4:]]
+    return (*other[:3], loss, *other[4:])
 
 
 def read(directory: str, sync: str, seed: int) -> Iterator[Tuple[str, Dict[str, float]]]:

@@ -173,6 +173,8 @@ class Worker:
         self._model: Model = make_model(model, optimizer, buffers)
         self._turn = _abi.Turn(size=ctypes.sizeof(_abi.Turn), action=_abi.WAIT, rate=1)
         self._turn_at = ctypes.byref(self._turn)
+        self._line = ctypes.create_string_buffer(_abi.LINE_BYTES)  # of the log
+        self._level = ctypes.c_int()
         self._over = False
         self._calls_after = 0
         self._rate_read = False
@@ -397,8 +399,9 @@ class Worker:
             elif action == _abi.EVALUATE:
                 code = self._evaluate()
             elif action == _abi.WAIT:
-                self._log()
                 code = lib.rubato_wait(handle, _WAIT_MS, turn_at)
+                if turn.action == _abi.WAIT:
+                    self._log()
             else:
                 self._over = True
                 self._log()
@@ -488,9 +491,8 @@ class Worker:
         raise _abi.last_error(code, self._handle)
 
     def _log(self) -> None:
-        line = ctypes.create_string_buffer(_abi.LINE_BYTES)
-        level = ctypes.c_int()
-        while _abi.lib.rubato_next_line(self._handle, ctypes.byref(level), line, len(line)):
+        line, level = self._line, self._level
+        while _abi.lib.rubato_next_line(self._handle, level, line, _abi.LINE_BYTES):
             logger.log(
                 _LEVELS[level.value], "%s: %s", self.name, line.value.decode("utf-8", "replace")
             )

@@ -428,5 +428,55 @@ TEST_CASE("difference: values are written and read as they are") {
   CHECK(std::vector<double>(read.begin(), read.end()) == model.values());
 }
 
+// Two threads take a half each.
+TEST_CASE("difference: of a large tensor each element is handled, and once") {
+  constexpr std::size_t kCount = (std::size_t{1} << 21) + 3;
+  Memory memory(Element::F32, kCount);
+  const std::vector<TensorMemory> tensors{memory.tensor()};
+  const auto moved = [&](const Difference::Taken& taken) {
+    std::size_t right = 0;
+    for (std::size_t i = 0; i < kCount; ++i)
+      right += (*taken.values)[i] == static_cast<float>(i % 5) ? 1 : 0;
+    return right;
+  };
+  const auto step = [&] {
+    for (std::size_t i = 0; i < kCount; ++i)
+      memory.set(i, memory.at(i) - static_cast<double>(i % 5));
+  };
+  const auto holds = [&](double more) {
+    std::size_t right = 0;
+    for (std::size_t i = 0; i < kCount; ++i)
+      right += memory.at(i) == static_cast<double>(i % 1009) + more ? 1 : 0;
+    return right;
+  };
+  std::vector<float> parameters(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) parameters[i] = static_cast<float>(i % 1009);
+  Difference difference(kCount);
+  difference.load(tensors, parameters);
+  difference.stand_on(tensors, parameters, nullptr);
+  CHECK(holds(0) == kCount);
+  step();
+  CHECK(moved(difference.take(tensors)) == kCount);
+  step();
+  for (float& parameter : parameters) parameter += 7;
+  difference.load(tensors, parameters);  // the steps stay on top
+  CHECK(moved(difference.take_over(tensors)) == kCount);
+  write_tensors(tensors, parameters);
+  CHECK(holds(7) == kCount);
+  const auto read = Difference::read(tensors);
+  CHECK(std::equal(parameters.begin(), parameters.end(), read.values->begin()));
+  for (const std::size_t where : {std::size_t{0}, kCount / 2 - 1, kCount / 2, kCount - 1}) {
+    CAPTURE(where);
+    difference.forget();
+    difference.load(tensors, parameters);
+    difference.stand_on(tensors, parameters, nullptr);
+    memory.set_bits(where, 0x7FC00000);
+    CHECK_FALSE(difference.take(tensors).finite);
+    difference.forget();
+    difference.stand_on_moved(parameters);
+    CHECK_FALSE(difference.take_over(tensors).finite);
+  }
+}
+
 }  // namespace
 }  // namespace rubato::cluster::difference_tests
