@@ -4,13 +4,11 @@
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <optional>
-#include <system_error>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/halves.hpp"
 #include "base/multiversion.hpp"
 #include "base/numbers.hpp"
 #include "base/packing.hpp"
@@ -110,29 +108,6 @@ void for_each_tensor(std::span<const TensorMemory> tensors, F f) {
 constexpr std::uint32_t kExponent = 0x7F800000;
 std::uint32_t is_wild(float value) {
   return (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1 : 0;
-}
-
-// A pass of this many elements takes longer than to start a thread.
-constexpr std::size_t kHalvedMin = std::size_t{1} << 20;
-
-// Calls pass(begin, count) for parts of so many elements, two at the same time where that pays: one
-// core alone does not use all of a memory's bandwidth. Returns: what they return, or-ed.
-template <class F>
-std::uint32_t in_halves(std::size_t count, F pass) {
-  if (count < kHalvedMin || std::thread::hardware_concurrency() < 2) return pass(0, count);
-  const std::size_t half = count / 2;
-  std::uint32_t found = 0;
-  std::uint32_t found_beside = 0;
-  {
-    std::optional<std::jthread> beside;
-    try {
-      beside.emplace([&] { found_beside = pass(half, count - half); });
-    } catch (const std::system_error&) {  // no more threads
-      return pass(0, count);
-    }
-    found = pass(0, half);
-  }
-  return found | found_beside;
 }
 
 void copy_in_halves(void* to, const void* from, std::size_t floats) {

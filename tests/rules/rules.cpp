@@ -212,6 +212,7 @@ const std::vector<Impure>& impure_files() {
       {"base/companion.", "keeps a thread on the core of another"},
       {"base/cores.", "asks the system for cores"},
       {"base/file.", "reads and writes files, reads the environment"},
+      {"base/halves.", "lets two threads pass over memory"},
       {"base/log.", "writes to standard error"},
       {"base/memory.", "asks the system for huge pages"},
       {"base/memory_file.", "maps files of shared memory"},
