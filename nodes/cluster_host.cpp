@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <limits>
 #include <thread>
 
 #include "base/log.hpp"
@@ -74,7 +76,10 @@ class Host {
     if (options_.watch.on_data) options_.watch.on_data(facts_);
     const bool evaluated = data_.held_out.size() > 0;
     if (evaluated) train::log_device(config_.worker_device);  // the evaluator's
-    lowest_ = scheduler_->core().lowest_loss();
+    // A loss that was measured, but whose model was not saved in an earlier life, keeps none away.
+    lowest_ = std::filesystem::exists(std::filesystem::path(options_.out) / "best.safetensors")
+                  ? scheduler_->core().lowest_loss()
+                  : std::numeric_limits<double>::infinity();
     std::jthread evaluator([this, scheduler = local.text()](std::stop_token ended) {
       if (const auto done = evaluate(scheduler, ended); !done)
         log_warning("evaluator: " + done.error().message);
@@ -356,7 +361,7 @@ class Host {
   const Incarnation evaluator_ = os_random();
   std::unique_ptr<SchedulerState> state_;
   std::unique_ptr<scheduler::DurableScheduler> scheduler_;  // after state_, which it writes to
-  double lowest_ = 0;                                       // loss so far, when the evaluator began
+  double lowest_ = 0;  // loss of a saved model, when the evaluator began
   Seen seen_;
   std::string saved_;  // the evaluator's; by others once its thread has ended
 };

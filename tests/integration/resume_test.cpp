@@ -177,6 +177,27 @@ TEST_CASE("Ctrl-C loses nothing: up --resume goes on from the last instant") {
   CHECK(up.wait_for_end() == 130);
 }
 
+// What it learns is below the rounding of a parameter: no later loss is lower than the first.
+TEST_CASE("a run that goes on saves its best model, though the best one so far was not saved") {
+  const Workplace place;
+  place.write("still.toml", QuickCluster{.learning_rate = 1e-12, .stop = kEndless}.text() +
+                                "[snapshot]\nevery_seconds = 0.5\n");
+  {
+    Process up(place, {"up", "still.toml", "--sync", "asp", "--out", "o"});
+    place.wait_for_file("o/best.safetensors");
+    for (const char* name : {"server-0.1.snapshot", "scheduler.journal"})
+      place.wait_for_file(std::string("o/state/") + name);
+    up.signal(SIGINT);
+    CHECK(up.wait_for_end() == 130);
+    up.wait_for_silence();
+  }
+  REQUIRE(std::filesystem::remove(place.path("o") / "best.safetensors"));
+  Process up(place, {"up", "--resume", "o"});
+  place.wait_for_file("o/best.safetensors");
+  up.signal(SIGINT);
+  CHECK(up.wait_for_end() == 130);
+}
+
 TEST_CASE("everything killed: up --resume goes on from one snapshot, again after Ctrl-C") {
   for (const char* sync : {"bsp", "adsp"}) {
     CAPTURE(sync);
