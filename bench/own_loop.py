@@ -124,6 +124,11 @@ def rubato(folder, *words, before=None, **more):
         sys.exit(f"own_loop: rubato {words[0]}: {done.stdout}{done.stderr}")
 
 
+def latest_runs(folder):
+    text = (pathlib.Path(folder) / "out/latest/results.json").read_text(encoding="utf-8")
+    return json.loads(text)["runs"]
+
+
 def cluster(folder, name="own.toml", **values):
     values = {"workers": 1, "servers": 1, "local_steps": 1, "seconds": 600, "adsp": "", "step": "",
               "module": pathlib.Path(__file__).resolve(), **values}
@@ -413,8 +418,7 @@ def cpp_commit(folder, hidden, seconds, way):
     w.step(), the update is taken in it, and the reply loaded."""
     cluster(folder, "cpp.toml", hidden=hidden, seconds=seconds)
     rubato(folder, "up", "cpp.toml", "--sync", "asp", before=WAYS[way])
-    text = (pathlib.Path(folder) / "out/latest/results.json").read_text(encoding="utf-8")
-    [run] = json.loads(text)["runs"]
+    [run] = latest_runs(folder)
     [worker] = run["workers"]
     return (run["seconds"] - worker["compute_s"]) / worker["commits"]
 
@@ -502,8 +506,7 @@ def virtual(folder, quick, repeats):
             rubato(folder, "compare", "own.toml", "--sync", sync, "--threads", 1,
                    before=on_one_core, OWN_LOOP="virtual", OWN_OUT="virtual", OWN_REPEATS=repeats)
             ours.append(time.perf_counter() - began)
-            text = (pathlib.Path(folder) / "out/latest/results.json").read_text(encoding="utf-8")
-            steps = json.loads(text)["runs"][0]["steps"]
+            steps = latest_runs(folder)[0]["steps"]
             one.append(bare_steps(1, steps, repeats))
             three.append(bare_steps(3, steps, repeats))
         what = f"virtual cluster, {steps:,} steps of 5 ms, a commit after {commits_after}"
@@ -527,8 +530,7 @@ def agreement(folder, quick, _):
 
     def seconds(command, sync, *words):
         rubato(folder, command, "own.toml", "--sync", sync, *words, OWN_LOOP="target")
-        text = (pathlib.Path(folder) / "out/latest/results.json").read_text(encoding="utf-8")
-        return [run["time_to_target_s"] for run in json.loads(text)["runs"]]
+        return [run["time_to_target_s"] for run in latest_runs(folder)]
 
     rows = []
     seeds = 1 if quick else 5

@@ -177,7 +177,7 @@ TEST_CASE("Ctrl-C loses nothing: up --resume goes on from the last instant") {
   CHECK(up.wait_for_end() == 130);
 }
 
-// What it learns is below the rounding of a parameter: no later loss is lower than the first.
+// The learning rate is so small that no parameter changes. So no later loss is lower.
 TEST_CASE("a run that goes on saves its best model, though the best one so far was not saved") {
   const Workplace place;
   place.write("still.toml", QuickCluster{.learning_rate = 1e-12, .stop = kEndless}.text() +
