@@ -290,6 +290,7 @@ scheduler::SchedulerOptions scheduler_options(const ClusterConfig& config, const
   options.servers = static_cast<std::uint32_t>(config.servers.count);
   options.addresses = config.servers.addresses;
   options.workers = static_cast<std::uint32_t>(config.start_count());
+  options.open = config.open;
   if (!config.open)
     for (const auto& worker : worker_profiles(config)) options.listed.push_back(worker.name);
   for (const auto& worker : all_profiles(config)) options.order.push_back(worker.name);

@@ -7,6 +7,7 @@
 
 #include "base/json.hpp"
 #include "base/words.hpp"
+#include "proto/routes.hpp"
 #include "scheduler/waiting.hpp"
 
 namespace rubato::cluster {
@@ -19,7 +20,11 @@ using proto::Role;
 static_assert(proto::kLongTextMax <= train::kSchemaBytesMax, "what is sent can be read");
 
 constexpr Duration kWordEvery = Duration::from_seconds(5);
-constexpr std::uint64_t kArrivingMax = 16 * proto::kLongTextMax;  // of all summaries, not whole yet
+// Of summaries that are not whole yet: as they were announced.
+constexpr std::uint64_t kArrivingMax = 16 * proto::kLongTextMax;
+constexpr std::size_t kArrivingCountMax = 16'384;
+constexpr Duration kArrivingStill = Duration::from_seconds(60);  // then it is dropped
+constexpr std::size_t kAskedMax = 20'000;                        // nodes that wait for the schema
 
 }  // namespace
 
@@ -45,55 +50,76 @@ void SchemaDesk::on_start(Instant now) {
   next_word_ = now + kWordEvery;
 }
 
-void SchemaDesk::on_message(Instant, PeerId from, const Message& message) {
+void SchemaDesk::on_message(Instant now, PeerId from, const Message& message) {
+  if (std::holds_alternative<proto::Refusal>(message.body)) return;
   if (std::holds_alternative<proto::AskStatus>(message.body)) {
     const Json status{{"state", "waiting"}, {"waiting_for", awaited()}};
     send(from, proto::Status{status.dump()});
   } else if (message.cluster != options_.cluster) {
     send(from,
          proto::Refusal{proto::RefusalCode::ClusterId, other_cluster(message, options_.cluster)});
+  } else if (!proto::has_route(message.sender.role, Role::Scheduler, message.body)) {
+    send(from, proto::Refusal{proto::RefusalCode::BadMessage,
+                              proto::no_route_text(Role::Scheduler, message)});
   } else if (const auto* describe = std::get_if<proto::Describe>(&message.body)) {
-    on_describe(from, *describe);
+    on_describe(now, from, *describe);
   } else {
     send(from, proto::Heartbeat{});  // a Hello: it is heard, and has to wait
   }
 }
 
-void SchemaDesk::on_describe(PeerId from, const proto::Describe& describe) {
+void SchemaDesk::on_describe(Instant now, PeerId from, const proto::Describe& describe) {
   std::uint64_t bytes = 0;
   if (describe.summary.total > 0) {  // else a server
-    const auto heard = hear(describe.name, describe.summary);
+    const auto heard = hear(now, describe.name, describe.summary);
     if (!heard) return refuse(from, heard.error().message);
     bytes = *heard;
   }
-  asked_.insert(from);
+  if (asked_.size() < kAskedMax) asked_.insert(from);
   if (described() >= options_.enough && text_.empty() && !failure_) return agree();
   if (!text_.empty()) return send(from, proto::Schema{proto::part_of(text_, describe.schema_at)});
   send(from, proto::Described{bytes});
 }
 
 // Returns: how many bytes of the worker's summary are here.
-Result<std::uint64_t> SchemaDesk::hear(const std::string& name, const proto::TextPart& part) {
-  const bool listed = std::ranges::find(options_.workers, name) != options_.workers.end();
-  if (!listed && !options_.open)
+Result<std::uint64_t> SchemaDesk::hear(Instant now, const std::string& name,
+                                       const proto::TextPart& part) {
+  if (!listed(name) && !options_.open)
     return fail(ErrorCode::BadInput, fmt::format("the cluster file has no worker \"{}\"", name));
   auto arriving = arriving_.find(name);
   if (arriving == arriving_.end() || part.offset == 0) {
     if (part.offset > 0) return has_described(name) ? part.total : 0;  // said again
-    if (!room_for(part.total)) return 0;
-    arriving = arriving_.try_emplace(name).first;
+    arriving_.erase(name);
+    if (!make_room(now, part.total, listed(name))) return 0;
+    arriving = arriving_.try_emplace(name, Arriving{{}, now}).first;
   }
-  arriving->second.take(part);
-  if (!arriving->second.complete()) return arriving->second.size();
-  const std::string text = arriving->second.text();
+  proto::LongText& arrived = arriving->second.text;
+  const std::uint64_t before = arrived.size();
+  arrived.take(part);
+  if (arrived.size() > before) arriving->second.moved = now;
+  if (!arrived.complete()) return arrived.size();
+  const std::string text = arrived.text();
   arriving_.erase(arriving);
   RUBATO_TRY(take(name, text));
   return part.total;
 }
 
-bool SchemaDesk::room_for(std::uint64_t bytes) const {
-  for (const auto& [name, text] : arriving_) bytes += text.size();
-  return bytes <= kArrivingMax;
+bool SchemaDesk::listed(const std::string& name) const {
+  return std::ranges::find(options_.workers, name) != options_.workers.end();
+}
+
+// Whoever is dropped hears so, and begins anew.
+bool SchemaDesk::make_room(Instant now, std::uint64_t bytes, bool for_listed) {
+  std::erase_if(arriving_,
+                [&](const auto& each) { return now - each.second.moved >= kArrivingStill; });
+  const auto has_room = [&] {
+    std::uint64_t all = bytes;
+    for (const auto& [name, arriving] : arriving_) all += arriving.text.total();
+    return all <= kArrivingMax && arriving_.size() < kArrivingCountMax;
+  };
+  if (for_listed && !has_room())
+    std::erase_if(arriving_, [&](const auto& each) { return !listed(each.first); });
+  return has_room();
 }
 
 Result<void> SchemaDesk::take(const std::string& name, const std::string& text) {
@@ -231,11 +257,12 @@ void SchemaAsker::go_on(Instant now) {
 
 void SchemaAsker::on_message(Instant now, PeerId from, const Message& message) {
   if (from != options_.scheduler || answered() || failure_) return;
+  if (!proto::has_route(Role::Scheduler, options_.role, message.body)) return;
   joiner_.on_heard(now);
   if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
     failure_ = Error{ErrorCode::Refused, "scheduler: " + refusal->message};
   } else if (const auto* notice = std::get_if<proto::Notice>(&message.body)) {
-    log_.push(notice->text);
+    if (auto line = notices_.take(now, notice->text)) log_.push(std::move(*line));
   } else if (const auto* described = std::get_if<proto::Described>(&message.body)) {
     text_ = {};  // whoever says so has no schema: one that was on its way is no more
     if (described->bytes == described_ || described->bytes > options_.summary.size()) return;

@@ -22,6 +22,7 @@
 #include "proto/joiner.hpp"
 #include "proto/long_text.hpp"
 #include "proto/messages.hpp"
+#include "proto/notice_lines.hpp"
 #include "proto/outbox.hpp"
 #include "train/model/data_summary.hpp"
 
@@ -64,8 +65,9 @@ class SchemaDesk {
   const std::map<std::string, train::DataSummary>& summaries() const { return summaries_; }
 
  private:
-  void on_describe(proto::PeerId from, const proto::Describe& describe);
-  Result<std::uint64_t> hear(const std::string& name, const proto::TextPart& part);
+  void on_describe(Instant now, proto::PeerId from, const proto::Describe& describe);
+  bool listed(const std::string& name) const;
+  Result<std::uint64_t> hear(Instant now, const std::string& name, const proto::TextPart& part);
   Result<void> take(const std::string& name, const std::string& summary);
   HeldOutByWorker held_out() const;
   std::size_t described() const { return summaries_.size() + tables_.size(); }
@@ -73,7 +75,9 @@ class SchemaDesk {
     return summaries_.contains(name) || tables_.contains(name);
   }
   Result<std::string> agreed_text();
-  bool room_for(std::uint64_t bytes) const;
+  // Drops what has stood still, and for a listed worker what others have announced. Returns: false
+  // if there is no room yet for a text of `bytes`.
+  bool make_room(Instant now, std::uint64_t bytes, bool for_listed);
   void agree();
   void refuse(proto::PeerId to, const std::string& why);
   void send(proto::PeerId to, proto::Body body);
@@ -82,8 +86,12 @@ class SchemaDesk {
   Options options_;
   std::map<std::string, train::DataSummary> summaries_;  // by worker
   std::map<std::string, DescribedTable> tables_;         // of an own model, by worker
-  std::map<std::string, proto::LongText> arriving_;      // of workers, while not whole
-  std::set<proto::PeerId> asked_;                        // who waits for the schema
+  struct Arriving {
+    proto::LongText text;
+    Instant moved;  // when more of it came
+  };
+  std::map<std::string, Arriving> arriving_;  // of workers, while not whole
+  std::set<proto::PeerId> asked_;             // who waits for the schema
   std::optional<train::InputSchema> schema_;
   std::string text_;                  // that is agreed; empty: none is
   std::optional<Instant> next_word_;  // when to look for whom it waits
@@ -140,6 +148,7 @@ class SchemaAsker {
   std::optional<std::string> stopped_;
   std::optional<Error> failure_;
   proto::Outbox<proto::ToPeer> outbox_;
+  proto::NoticeLines notices_;
   proto::Outbox<std::string> log_;
 };
 

@@ -452,7 +452,7 @@ Result<void> VirtualCluster::make_scheduler() {
   if (goes_on) {
     const auto bytes = std::as_bytes(std::span(scheduler_.journal));
     RUBATO_ASSIGN(auto reader, scheduler::JournalReader::open(bytes));
-    RUBATO_TRY(scheduler::DurableScheduler::replay(reader, *core));
+    RUBATO_CHECK(!scheduler::DurableScheduler::replay(reader, *core), "the state is the same");
     RUBATO_CHECK(reader.torn() == 0, "nothing is lost");
     journal.emplace(reader.writer());
   } else if (cluster::scheduler_crashes(config_)) {
@@ -461,7 +461,7 @@ Result<void> VirtualCluster::make_scheduler() {
     header.run = run_;
     header.began = now_;
     scheduler_.journal = scheduler::header_bytes(header);
-    journal.emplace(scheduler::JournalWriter({}, now_));
+    journal.emplace(scheduler::JournalWriter(now_));
   }
   if (journal) {
     journal->sync = [] { return Result<void>(); };  // nothing is lost

@@ -281,9 +281,15 @@ class Host {
     cluster::NodeLoop loop(*transport_, *scheduler_, trace());
     scheduler_->announce_waits(steady_now());
     SamplesFile samples(config_, options_.out, state_->earlier() != nullptr);
+    bool interrupted = false;
     while (!core.over()) {
       if (stop.requested() && !scheduler_->stopped() && pauses(stop)) return paused();
-      if (stop.requested()) scheduler_->stop(steady_now(), "interrupted");
+      if (stop.requested() && !std::exchange(interrupted, true)) {
+        if (scheduler_->stopped())
+          scheduler_->hurry_end(steady_now());
+        else
+          scheduler_->stop(steady_now(), "interrupted");
+      }
       RUBATO_TRY(loop.turn());
       seen_.steps = core.steps();
       if (const auto* last = core.last_evaluation()) {

@@ -96,14 +96,20 @@ Result<std::unique_ptr<scheduler::Scheduler>> SchedulerState::replayed(const Mak
   if (servers.servers == 0) return tl::unexpected(unusable("says nothing of the run's servers"));
   auto core = make_core(then.run, servers);
   RUBATO_TRY(check(header_of(*core, schema, samples)));
-  if (const auto heard = DurableScheduler::replay(*reader_, *core); !heard)
-    return tl::unexpected(unusable(heard.error().message));
+  if (const auto differs = DurableScheduler::replay(*reader_, *core))
+    log_warning(fmt::format(
+        "{}: this rubato replays the run to another state than the one that wrote it, at byte {} "
+        "or before; the run goes on with this state; the release that it began with keeps to its "
+        "own",
+        file_->path(), *differs));
   return core;
 }
 
 Result<void> SchedulerState::tell_end(const std::string& directory) const {
-  const std::string name = std::string(kJournalName) + ".damaged";
   if (reader_->damaged()) {
+    std::string name = std::string(kJournalName) + ".damaged";
+    for (int more = 2; std::filesystem::exists(directory + "/" + name); ++more)
+      name = fmt::format("{}.damaged.{}", kJournalName, more);
     RUBATO_TRY(write_file(directory + "/" + name, bytes_));
     log_warning(
         fmt::format("{} is damaged at byte {}: the run goes on from what stands before, and "
@@ -119,10 +125,11 @@ Result<void> SchedulerState::tell_end(const std::string& directory) const {
 Result<void> SchedulerState::write_resharded(const std::string& directory,
                                              const Resharding& to) const {
   RUBATO_TRY(tell_end(directory));
-  const auto record = reader_->writer().record({.kind = scheduler::SchedulerInput::Kind::Resharded,
-                                                .now = reader_->last(),
-                                                .message = {},
-                                                .to = to});
+  RUBATO_ASSIGN(const auto record,
+                reader_->writer().record({.kind = scheduler::SchedulerInput::Kind::Resharded,
+                                          .now = reader_->last(),
+                                          .message = {},
+                                          .to = to}));
   RUBATO_ASSIGN(auto file, scheduler::JournalFile::open(directory + "/" + kJournalName));
   RUBATO_TRY(file.cut(0));
   RUBATO_TRY(file.append(std::string_view(bytes_).substr(0, reader_->position())));
@@ -151,7 +158,7 @@ Result<std::unique_ptr<DurableScheduler>> SchedulerState::begin(const MakeCore& 
   RUBATO_TRY(file_->cut(0));
   RUBATO_TRY(file_->append(scheduler::header_bytes(header)));
   RUBATO_TRY(file_->sync());
-  return durable(std::move(core), scheduler::JournalWriter({}, header.began));
+  return durable(std::move(core), scheduler::JournalWriter(header.began));
 }
 
 Result<std::unique_ptr<DurableScheduler>> SchedulerState::go_on(

@@ -40,6 +40,7 @@ class LongText {
   }
   bool complete() const { return total_ > 0 && text_.size() == total_; }
   std::uint64_t size() const { return text_.size(); }
+  std::uint64_t total() const { return total_; }  // as announced
   const std::string& text() const { return text_; }
 
  private:

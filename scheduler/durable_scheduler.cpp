@@ -1,6 +1,10 @@
 #include "scheduler/durable_scheduler.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
+
+#include "proto/routes.hpp"
 
 namespace rubato::scheduler {
 
@@ -17,10 +21,9 @@ bool outlasts(const proto::Body& body) {
 
 }  // namespace
 
-Result<void> DurableScheduler::replay(JournalReader& reader, Scheduler& core) {
-  while (true) {
-    RUBATO_ASSIGN(const auto input, reader.next());
-    if (!input) return {};
+std::optional<std::size_t> DurableScheduler::replay(JournalReader& reader, Scheduler& core) {
+  std::optional<std::size_t> differs;
+  while (auto input = reader.next()) {
     if (core.stopped()) continue;  // by a criterion that the run had not
     switch (input->kind) {
       case Kind::Wakeup:
@@ -32,28 +35,47 @@ Result<void> DurableScheduler::replay(JournalReader& reader, Scheduler& core) {
       case Kind::Resharded:
         core.on_resharded(input->now, input->to);
         break;
+      case Kind::State:
+        if (!differs && input->state != core.state_hash()) differs = reader.position();
+        break;
       default:
+        if (auto* hello = std::get_if<proto::Hello>(&input->message.body);
+            hello && hello->settings.empty())
+          hello->settings = core.options().settings;
         core.on_message(input->now, 0, input->message);
     }
     while (core.poll_send()) continue;
     while (core.poll_log()) continue;
   }
+  return differs;
 }
 
 void DurableScheduler::go_on(Instant now, std::int64_t wall, Instant run_now) {
   ahead_ = run_now - now;
-  const bool was_over = stopped().has_value();
-  core_->on_return(run_now);
-  if (!was_over) append({.kind = Kind::Return, .now = run_now, .wall = wall, .message = {}});
+  hear({.kind = Kind::Return, .now = run_now, .wall = wall, .message = {}},
+       [&] { core_->on_return(run_now); });
 }
 
 void DurableScheduler::on_message(Instant now, proto::PeerId from, const proto::Message& message) {
   if (evaluator_ && message.sender.role == proto::Role::Evaluator &&
       message.incarnation != *evaluator_)
     return core_->on_bad_frame(from, {ErrorCode::BadInput, "the scheduler has an evaluator"});
-  const bool was_over = stopped().has_value();
-  if (!core_->on_message(now + ahead_, from, message) || was_over) return;
-  append({.kind = Kind::Message, .now = now + ahead_, .wall = 0, .message = message});
+  // Only what changes nothing has no route.
+  if (!proto::has_route(message.sender.role, proto::Role::Scheduler, message.body)) {
+    core_->on_message(now + ahead_, from, message);
+    return;
+  }
+  SchedulerInput input{.kind = Kind::Message, .now = now + ahead_, .wall = 0, .message = message};
+  // Whoever is heard has the settings of the cluster.
+  if (auto* hello = std::get_if<proto::Hello>(&input.message.body);
+      hello && hello->settings == core_->options().settings)
+    hello->settings.clear();
+  const auto record = record_of(input);
+  if (!record)
+    return core_->on_bad_frame(
+        from, {ErrorCode::Corrupt, fmt::format("{} cannot be kept: {}", body_name(message.body),
+                                               record.error().message)});
+  if (core_->on_message(input.now, from, message) && *record) append(input, **record);
 }
 
 bool DurableScheduler::on_revoked(Instant now, proto::PeerId from) {
@@ -64,16 +86,31 @@ bool DurableScheduler::on_revoked(Instant now, proto::PeerId from) {
 }
 
 void DurableScheduler::on_wakeup(Instant now) {
-  const bool was_over = stopped().has_value();
-  core_->on_wakeup(now + ahead_);
-  if (!was_over) append({.kind = Kind::Wakeup, .now = now + ahead_, .wall = 0, .message = {}});
+  hear({.kind = Kind::Wakeup, .now = now + ahead_, .wall = 0, .message = {}},
+       [&] { core_->on_wakeup(now + ahead_); });
 }
 
-void DurableScheduler::append(const SchedulerInput& input) {
-  if (!journal_ || core_->failed()) return;
+Result<std::optional<std::string>> DurableScheduler::record_of(const SchedulerInput& input) const {
+  if (!journal_ || stopped()) return std::nullopt;
+  return journal_->writer.record(input);
+}
+
+template <class F>
+void DurableScheduler::hear(const SchedulerInput& input, F hear) {
+  const auto record = record_of(input);
+  hear();
+  if (record && *record) append(input, **record);
+}
+
+// What comes after the end of a run is not in its journal; nor is the end, if it failed.
+void DurableScheduler::append(const SchedulerInput& input, const std::string& record) {
+  if (core_->failed()) return;
   synced_ = false;
-  if (const auto done = journal_->append(journal_->writer.record(input)); !done)
-    give_up(done.error());
+  journal_->writer.note(input);
+  if (const auto done = journal_->append(record); !done) return give_up(done.error());
+  if (input.kind == Kind::State || ++since_state_ < kStateEvery) return;
+  since_state_ = 0;
+  hear({.kind = Kind::State, .now = {}, .message = {}, .state = core_->state_hash()}, [] {});
 }
 
 void DurableScheduler::sync() {

@@ -1,5 +1,7 @@
 // scheduler/durable_scheduler.hpp - a Scheduler that outlives its process: whatever it hears is in
 // a journal before anybody hears the answer. The next process hears the journal again, and goes on.
+// A message that the journal could not give back is refused before it is heard. Now and then a hash
+// of the state is written: a build that replays to another state is noticed.
 //
 // Power: no number of a server or snapshot is given twice. So the journal is on disk before such a
 // number is told. A loss of power may take the end of the rest.
@@ -39,9 +41,12 @@ class DurableScheduler {
   DurableScheduler(std::unique_ptr<Scheduler> core, std::optional<OpenJournal> journal)
       : core_(std::move(core)), journal_(std::move(journal)) {}
 
-  // `core`, which is new, hears all that `reader` has, up to the end of the run. Corrupt for a
-  // damaged journal.
-  [[nodiscard]] static Result<void> replay(JournalReader& reader, Scheduler& core);
+  // Records between two hashes of the state.
+  static constexpr std::uint64_t kStateEvery = 256;
+
+  // `core`, which is new, hears all that `reader` has, up to the end of the run. Returns: where the
+  // state differs first from that of the writer, in bytes of the journal; nothing: nowhere.
+  static std::optional<std::size_t> replay(JournalReader& reader, Scheduler& core);
   // This process goes on where the journal ends: at `run_now` on the clock of the run.
   void go_on(Instant now, std::int64_t wall, Instant run_now);
 
@@ -65,6 +70,7 @@ class DurableScheduler {
   void stop_without_parameters(Instant now, std::string reason) {
     core_->stop_without_parameters(now + ahead_, std::move(reason));
   }
+  void hurry_end(Instant now) { core_->hurry_end(now + ahead_); }
   void fail(Instant now, std::string reason) { core_->fail(now + ahead_, std::move(reason)); }
   std::optional<proto::ToPeer> poll_send();
   std::optional<Instant> poll_wakeup() const { return here(core_->poll_wakeup()); }
@@ -81,13 +87,19 @@ class DurableScheduler {
   std::optional<Instant> here(std::optional<Instant> at) const {
     return at ? std::optional(*at - ahead_) : std::nullopt;
   }
-  void append(const SchedulerInput& input);
+  // Its record. Nothing: there is no journal, or the run is over.
+  [[nodiscard]] Result<std::optional<std::string>> record_of(const SchedulerInput& input) const;
+  // `hear`: has the core hear it.
+  template <class F>
+  void hear(const SchedulerInput& input, F hear);
+  void append(const SchedulerInput& input, const std::string& record);
   void sync();
   void give_up(const Error& why);
 
   std::unique_ptr<Scheduler> core_;
   std::optional<OpenJournal> journal_;
   bool synced_ = false;                   // all that is in it
+  std::uint64_t since_state_ = 0;         // records since the last hash
   std::optional<Incarnation> evaluator_;  // nothing: any
   Duration ahead_;                        // of the clock of the run
   std::optional<std::string> warning_;

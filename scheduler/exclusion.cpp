@@ -13,6 +13,8 @@ namespace {
 // after twice, and later after four times as long. A link that is healed is used soon, and others
 // train for most of the time, whatever one worker does.
 constexpr double kAwayFactorMax = 4;
+// Strangers that did not stall for so long are met as at the beginning.
+constexpr Duration kForgivenAfter = Duration::from_seconds(3600);
 
 }  // namespace
 
@@ -20,11 +22,15 @@ Exclusion::Exclusion(const std::optional<WatchOptions>& watch) : options_(watch)
   if (watch) watch_.emplace(*watch);
 }
 
-void Exclusion::on_start(Instant now, WorkerId worker, const std::string& name) {
+void Exclusion::on_start(Instant now, WorkerId worker, const std::string& name, bool stranger) {
   if (!watch_) return;
-  const auto stall = stalls_.find(name);
-  watch_->on_start(now, worker,
-                   stall == stalls_.end() ? std::nullopt : std::optional(stall->second.first));
+  const auto known = stalls_.find(name);
+  std::optional<Duration> first;
+  if (known != stalls_.end())
+    first = known->second.first;
+  else if (stranger && strangers_.count > 0)
+    first = strangers_.first;
+  watch_->on_start(now, worker, first);
 }
 
 void Exclusion::count_refused(std::uint32_t server, const proto::Standing& standing) {
@@ -47,9 +53,15 @@ RefusedByReason Exclusion::refused(WorkerId worker) const {
 }
 
 void Exclusion::on_stalled(Instant now, const std::string& name,
-                           const WorkerWatch::Verdict& verdict) {
+                           const WorkerWatch::Verdict& verdict, bool unlisted) {
   RUBATO_CHECK(options_, "whoever is judged is watched");
-  Stall& stall = stalls_[name];
+  stall(now, stalls_[name], verdict);
+  if (!unlisted) return;
+  if (now - strangers_.until > kForgivenAfter) strangers_ = {};
+  stall(now, strangers_, verdict);
+}
+
+void Exclusion::stall(Instant now, Stall& stall, const WorkerWatch::Verdict& verdict) const {
   ++stall.count;
   stall.until = now + verdict.waited * std::min(std::exp2(stall.count - 1), kAwayFactorMax);
   stall.first = std::min(verdict.allowed, options_->stalled);
@@ -60,7 +72,9 @@ bool Exclusion::may_come_back(Instant now, const std::string& name) const {
 }
 
 // The first time, only the process itself waits: one that was started again may be sound.
-bool Exclusion::keeps_waiting(Instant now, const std::string& name, bool went_on) const {
+bool Exclusion::keeps_waiting(Instant now, const std::string& name, bool went_on,
+                              bool stranger) const {
+  if (stranger && now < strangers_.until) return true;
   const auto stall = stalls_.find(name);
   return stall != stalls_.end() && now < stall->second.until &&
          (stall->second.count > 1 || went_on);

@@ -29,20 +29,24 @@ class Exclusion {
   WorkerWatch* watch() { return watch_ ? &*watch_ : nullptr; }
   bool watches() const { return watch_.has_value(); }
 
-  // A worker of this name may train from now on.
-  void on_start(Instant now, WorkerId worker, const std::string& name);
+  // A worker of this name may train from now on. `stranger`: the cluster file does not name it, and
+  // it is its first life.
+  void on_start(Instant now, WorkerId worker, const std::string& name, bool stranger);
 
   // `server` says how a member stands: its refused commits count.
   void count_refused(std::uint32_t server, const proto::Standing& standing);
   // Of all shards, the most that one of them has refused, by reason.
   RefusedByReason refused(WorkerId worker) const;
 
-  // Others waited in vain for a worker of this name: it stays away for a while.
-  void on_stalled(Instant now, const std::string& name, const WorkerWatch::Verdict& verdict);
+  // Others waited in vain for a worker of this name: it stays away for a while. `unlisted`: the
+  // cluster file does not name it. Then strangers stay away, too: it could come back as one.
+  void on_stalled(Instant now, const std::string& name, const WorkerWatch::Verdict& verdict,
+                  bool unlisted);
   // It has been away for long enough.
   bool may_come_back(Instant now, const std::string& name) const;
   // Whether who has this name is to wait. `went_on`: the process was a member before.
-  bool keeps_waiting(Instant now, const std::string& name, bool went_on) const;
+  // `stranger`: as in on_start().
+  bool keeps_waiting(Instant now, const std::string& name, bool went_on, bool stranger) const;
 
   // A process is set aside for good.
   void set_aside(Incarnation incarnation, std::string why);
@@ -60,8 +64,11 @@ class Exclusion {
     proto::RefusedCounts all = {}, last = {};
   };
   std::optional<WatchOptions> options_;
-  std::optional<WorkerWatch> watch_;                               // exactly if options_
+  std::optional<WorkerWatch> watch_;  // exactly if options_
+  void stall(Instant now, Stall& stall, const WorkerWatch::Verdict& verdict) const;
+
   std::map<std::string, Stall> stalls_;                            // by name
+  Stall strangers_;                                                // of all unlisted ones
   std::map<Incarnation, std::string> aside_;                       // why
   std::map<WorkerId, std::map<std::uint32_t, Refusals>> refused_;  // by server
 };

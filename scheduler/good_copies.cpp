@@ -132,7 +132,7 @@ void GoodCopies::hurry(Instant now) {
   if (next_ && !any_awaited(now)) next_ = std::min(*next_, now);
 }
 
-std::optional<proto::Save> GoodCopies::poll_order(Instant now) {
+std::optional<proto::Save> GoodCopies::poll_order(Instant now, std::uint64_t commits) {
   if (!next_ || now < *next_) return std::nullopt;
   const bool wait = any_awaited(now) || std::ranges::all_of(servers_, [](const Copy& copy) {
                       return copy.state == State::Absent;
@@ -140,17 +140,32 @@ std::optional<proto::Save> GoodCopies::poll_order(Instant now) {
   due_ = wait ? std::optional(due_.value_or(now)) : std::nullopt;
   next_ = now + (wait ? kLookEvery : every_);
   if (wait) return std::nullopt;
-  return order(now);
+  return order(now, commits);
 }
 
-std::optional<proto::Save> GoodCopies::last_order(Instant now) {
+std::optional<proto::Save> GoodCopies::last_order(Instant now, std::uint64_t commits) {
   if (!next_) return std::nullopt;  // it keeps none, or has not begun
-  return order(now);
+  return order(now, commits);
 }
 
-proto::Save GoodCopies::order(Instant now) {
-  if (forgotten_ > orders_.size()) orders_.resize(forgotten_, {now});
-  orders_.push_back({now, common_});
+bool GoodCopies::writes(Instant now, std::uint32_t server) const {
+  const Copy& copy = servers_[server];
+  if (copy.saving != 0 || copy.state == State::Unheard) return true;
+  if (copy.ordered <= copy.newest()) return false;
+  const Instant at = orders_[copy.ordered - 1].at;
+  return copy.told < at && now - at < kHeardWithin;
+}
+
+std::uint64_t GoodCopies::unsaved(std::uint32_t server, std::uint64_t commits) const {
+  const std::uint64_t newest = servers_[server].newest();
+  const bool known = newest >= 1 && newest <= orders_.size();
+  const std::uint64_t saved = known ? orders_[newest - 1].commits : 0;
+  return commits - std::min(commits, saved);
+}
+
+proto::Save GoodCopies::order(Instant now, std::uint64_t commits) {
+  if (forgotten_ > orders_.size()) orders_.resize(forgotten_, {now, 0, commits});
+  orders_.push_back({now, common_, commits});
   for (Copy& copy : servers_)
     if (copy.state == State::Here) {
       if (copy.first == 0) copy.first = orders_.size();

@@ -48,11 +48,17 @@ class GoodCopies {
                             const proto::SnapshotInfo* from, std::uint64_t commits);
 
   // To be called at poll_wakeup(). Returns: an order to all servers that are here, if it is time.
-  std::optional<proto::Save> poll_order(Instant now);
+  // `commits`: of the run.
+  std::optional<proto::Save> poll_order(Instant now, std::uint64_t commits);
   // The next order is due now, unless a server that still writes is waited for.
   void hurry(Instant now);
-  // The order at the end of the run, whether servers still write or not.
-  std::optional<proto::Save> last_order(Instant now);
+  // The order at the end of the run, whether servers still write or not. Nothing: the run keeps no
+  // snapshots, or has not begun.
+  std::optional<proto::Save> last_order(Instant now, std::uint64_t commits);
+  // `server` writes a snapshot, as far as is known; or it has not been heard since a return.
+  bool writes(Instant now, std::uint32_t server) const;
+  // The commits that its newest snapshot does not have, of `commits` of the run.
+  std::uint64_t unsaved(std::uint32_t server, std::uint64_t commits) const;
   // The next order is left out: what is saved now would take the place of something better.
   void skip(Instant now) { next_ = now + every_; }
   std::optional<Instant> poll_wakeup() const { return next_; }
@@ -102,6 +108,7 @@ class GoodCopies {
   struct Order {
     Instant at;
     std::uint64_t keep = 0;
+    std::uint64_t commits = 0;  // of the run by then
   };
   struct Void {
     std::uint64_t first = 0, last = 0;
@@ -114,7 +121,7 @@ class GoodCopies {
   // `copy` has `number`, and keeps it whatever has become of the orders that it has not told of.
   bool keeps(const Copy& copy, std::uint64_t number) const;
   void find_common();
-  proto::Save order(Instant now);
+  proto::Save order(Instant now, std::uint64_t commits);
   bool is_void(std::uint64_t number) const;
   bool awaited(Instant now, const Copy& copy) const;
   bool any_awaited(Instant now) const;

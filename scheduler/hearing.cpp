@@ -101,6 +101,7 @@ std::optional<Instant> Hearing::poll_wakeup(RunPhase phase) const {
     case RunPhase::Training:
       return earliest({workers_.poll_wakeup(), servers_.poll_wakeup(), absent_.poll_wakeup()});
     case RunPhase::LastPull:
+    case RunPhase::LastSave:
     case RunPhase::ServersEnd:
       return earliest({workers_.poll_wakeup(), servers_.poll_wakeup()});
     case RunPhase::LastCommits:

@@ -20,8 +20,17 @@ std::string Roster::title(WorkerId id) const {
 }
 
 std::uint64_t Roster::past_steps(const std::string& name) const {
-  const auto past = past_steps_.find(name);
-  return past == past_steps_.end() ? 0 : past->second;
+  const auto known = names_.find(name);
+  return known == names_.end() ? 0 : known->second.past_steps;
+}
+
+std::uint32_t Roster::lives(const std::string& name) const {
+  const auto known = names_.find(name);
+  return known == names_.end() ? 0 : known->second.lives;
+}
+
+bool Roster::joins_too_often(Instant now, const std::string& name) const {
+  return lives(name) >= kQuickLivesMax && now - names_.at(name).joined_at < kLifePace;
 }
 
 std::vector<WorkerId> Roster::ordered(std::vector<WorkerId> workers) const {
@@ -43,6 +52,9 @@ WorkerId Roster::admit(Worker worker) {
   const WorkerId id{static_cast<std::uint32_t>(workers_.size())};
   const bool free = members_.emplace(worker.name, id).second;
   RUBATO_CHECK(free, "one member has a name");
+  Name& known = names_[worker.name];
+  ++known.lives;
+  known.joined_at = worker.joined_at;
   workers_.push_back(std::move(worker));
   line_.push_back(id);
   return id;
@@ -82,7 +94,7 @@ void Roster::remove(WorkerId id, Life life, std::optional<Instant> gone_at, std:
   RUBATO_CHECK(member != members_.end() && member->second == id, "a member has its name");
   members_.erase(member);
   past_.insert(worker.incarnation);
-  std::uint64_t& past = past_steps_[worker.name];
+  std::uint64_t& past = names_[worker.name].past_steps;
   past = proto::sum_of(past, steps);
 }
 

@@ -28,6 +28,11 @@ namespace rubato::scheduler {
 
 // The list of this many members fits into a control frame (proto::kControlBytesMax).
 inline constexpr std::uint32_t kWorkersMax = 16'000;
+// Names that one run may see. A life costs its scheduler some KiB, to the end of the run.
+inline constexpr std::size_t kNamesMax = 4 * kWorkersMax;
+// From so many lives on, a name joins once in so long a time.
+inline constexpr std::uint32_t kQuickLivesMax = 100;
+inline constexpr Duration kLifePace = Duration::from_seconds(10);
 // The address of a node that was not heard since on_return().
 inline constexpr proto::PeerId kNobody = ~proto::PeerId{0};
 
@@ -84,6 +89,11 @@ class Roster {
   bool is_past(Incarnation incarnation) const { return past_.contains(incarnation); }
   // Steps of earlier workers of this name.
   std::uint64_t past_steps(const std::string& name) const;
+  std::size_t names() const { return names_.size(); }  // that ever joined
+  // Workers of this name, the present one among them.
+  std::uint32_t lives(const std::string& name) const;
+  // It has joined again and again, and the last time just now.
+  bool joins_too_often(Instant now, const std::string& name) const;
   // `workers` in the order of SchedulerOptions::order. Those that it does not name, and later lives
   // of a name, come last, as they are.
   std::vector<WorkerId> ordered(std::vector<WorkerId> workers) const;
@@ -111,10 +121,15 @@ class Roster {
 
   std::vector<std::string> order_;
   std::vector<Worker> workers_;
-  std::map<std::string, WorkerId> members_;          // exactly those whose life is a member's
-  std::deque<WorkerId> line_;                        // Joined ones, and some that have gone since
-  std::set<Incarnation> past_;                       // the last of each that is no member any more
-  std::map<std::string, std::uint64_t> past_steps_;  // by name, of those
+  std::map<std::string, WorkerId> members_;  // exactly those whose life is a member's
+  std::deque<WorkerId> line_;                // Joined ones, and some that have gone since
+  std::set<Incarnation> past_;               // the last of each that is no member any more
+  struct Name {
+    std::uint64_t past_steps = 0;  // of workers that are no members any more
+    std::uint32_t lives = 0;
+    Instant joined_at;  // the last time
+  };
+  std::map<std::string, Name> names_;
 };
 
 }  // namespace rubato::scheduler

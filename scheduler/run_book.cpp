@@ -71,7 +71,7 @@ void RunBook::on_progress(WorkerId worker, const proto::Progress& progress) {
 
 void RunBook::on_evaluation(double t, double loss, double accuracy, const ClassFigures& classes) {
   auto& kept = record_.commit_counts;
-  if (record_.evaluations.size() % stride_ == 0) {
+  if (evaluated_ % stride_ == 0) {
     if (kept.size() == kCommitCountsMax) {
       for (std::size_t i = 1; 2 * i < kept.size(); ++i) kept[i] = std::move(kept[2 * i]);
       kept.resize(kCommitCountsMax / 2);
@@ -81,13 +81,17 @@ void RunBook::on_evaluation(double t, double loss, double accuracy, const ClassF
     for (const auto& progress : progress_) counts.commits.push_back(progress.commits);
     kept.push_back(std::move(counts));
   }
-  record_.evaluations.push_back({t, steps_, commits_, loss, accuracy, classes});
-}
-
-double RunBook::lowest_loss() const {
-  double lowest = std::numeric_limits<double>::infinity();
-  for (const auto& evaluation : record_.evaluations) lowest = std::min(lowest, evaluation.loss);
-  return lowest;
+  lowest_loss_ = std::min(lowest_loss_, loss);
+  auto& evaluations = record_.evaluations;
+  // The newest one gives its place to the next, unless it stays.
+  if (evaluated_ > 0 && (evaluated_ - 1) % kept_each_ != 0) evaluations.pop_back();
+  if (evaluations.size() == kEvaluationsMax) {
+    for (std::size_t i = 1; 2 * i < evaluations.size(); ++i) evaluations[i] = evaluations[2 * i];
+    evaluations.resize(kEvaluationsMax / 2);
+    kept_each_ *= 2;
+  }
+  evaluations.push_back({t, steps_, commits_, loss, accuracy, classes});
+  ++evaluated_;
 }
 
 // H = mean(v) / min(v) of the measured speeds v. All incarnations of one name are one worker.

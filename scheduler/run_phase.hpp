@@ -1,7 +1,7 @@
 // scheduler/run_phase.hpp - the phase that a run is in: it gathers its nodes, trains, ends step by
 // step, is over.
 //
-//     Gathering ──► Training ──► LastCommits ──► LastPull ──► ServersEnd ──► Over
+//     Gathering ──► Training ──► LastCommits ──► LastPull ──► LastSave ──► ServersEnd ──► Over
 //         └─────────────────────────▲ (a run may end before it trains)
 //
 // Another process that takes up a run which is over, or ends, begins its end again: LastCommits.
@@ -22,6 +22,7 @@ enum class RunPhase {
   Training,     // from the first Start on, whether a worker is here or not
   LastCommits,  // the workers have been told of the end, and some have not left yet
   LastPull,     // the evaluator has been told, and pulls the parameters a last time
+  LastSave,     // the servers keep a last snapshot, from which the run can go on
   ServersEnd,   // the servers have been told, and some have not said farewell yet
   Over          // nobody is waited for any more
 };
@@ -37,8 +38,10 @@ constexpr bool may_follow(RunPhase before, RunPhase next) {
       return true;
     case RunPhase::LastPull:
       return before == RunPhase::LastCommits;
-    case RunPhase::ServersEnd:
+    case RunPhase::LastSave:
       return before == RunPhase::LastPull;
+    case RunPhase::ServersEnd:
+      return before == RunPhase::LastSave;
     case RunPhase::Over:
       return before == RunPhase::ServersEnd;
   }

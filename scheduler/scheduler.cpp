@@ -8,6 +8,7 @@
 
 #include "base/check.hpp"
 #include "base/words.hpp"
+#include "proto/routes.hpp"
 #include "scheduler/waiting.hpp"
 
 namespace rubato::scheduler {
@@ -22,7 +23,10 @@ namespace {
 constexpr Duration kCallEvery = Duration::from_seconds(10);  // while no worker is there
 constexpr Duration kWordEvery = Duration::from_seconds(5);   // before the start
 constexpr std::size_t kStrangersMax = 64;  // that look for the servers, beyond the expected workers
-constexpr Duration kWatchEvery = Duration::from_seconds(5);  // for workers that do not commit
+constexpr Duration kWatchEvery = Duration::from_seconds(5);      // for workers that do not commit
+constexpr Duration kLastSaveMax = Duration::from_seconds(3600);  // for the snapshot of the end
+constexpr Duration kSaveAgain = Duration::from_seconds(5);       // a disk that refused it is asked
+constexpr Duration kSaveLook = Duration::from_seconds(1);        // for servers that write it
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tuner> tuner)
@@ -54,16 +58,27 @@ bool Scheduler::on_message(Instant now, PeerId from, const Message& message) {
 }
 
 void Scheduler::take(Instant now, PeerId from, const Message& message) {
+  if (std::holds_alternative<proto::Refusal>(message.body)) {
+    ++refusals_;
+    return;
+  }
   // Whoever watches has no cluster file, and so no cluster.
   if (std::holds_alternative<proto::AskStatus>(message.body)) return tell_status(now, from);
   if (message.cluster != options_.cluster) {
     refuse(from, RefusalCode::ClusterId, other_cluster(message, options_.cluster));
     return;
   }
+  if (!proto::has_route(message.sender.role, Role::Scheduler, message.body)) {
+    refuse(from, RefusalCode::BadMessage, proto::no_route_text(Role::Scheduler, message));
+    return;
+  }
   if (message.sent.ns != 0) send(from, proto::Heartbeat{.echo = message.sent, .clock = now});
-  if (const auto* describe = std::get_if<proto::Describe>(&message.body);
-      describe && !options_.schema.empty()) {
-    send(from, proto::Schema{proto::part_of(options_.schema, describe->schema_at)});
+  if (const auto* describe = std::get_if<proto::Describe>(&message.body)) {
+    if (options_.schema.empty())
+      refuse(from, RefusalCode::OtherSettings,
+             "the nodes of this cluster know their data: use the same cluster file on every node");
+    else
+      send(from, proto::Schema{proto::part_of(options_.schema, describe->schema_at)});
     return;
   }
   if (std::holds_alternative<proto::Hello>(message.body)) {
@@ -94,8 +109,7 @@ void Scheduler::take(Instant now, PeerId from, const Message& message) {
       on_evaluator(now, from, message);
       return;
     case Role::Scheduler:
-      refuse(from, RefusalCode::BadMessage, "a cluster has one scheduler, and it is this one");
-      return;
+      return;  // it has no route
   }
 }
 
@@ -126,10 +140,13 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
   if (beat) copies_.on_told(now, index, *beat, commits());
   if (beat && beat->wants_snapshot && run_.training()) {
     copies_.hurry(now);
-    order_snapshot(now);
+    order_snapshot(now, true);
   }
   if (beat && seeding_.on_told(index, beat->seeded) && !run_.stopped()) start_ready_workers(now);
-  if (run_.phase() == RunPhase::ServersEnd) {
+  if (run_.phase() == RunPhase::LastSave) {
+    last_save_.broken = last_save_.broken || (beat && beat->broken);
+    end_step(now);
+  } else if (run_.phase() == RunPhase::ServersEnd) {
     if (std::holds_alternative<proto::Leave>(message.body))
       servers_[index].told = true;
     else
@@ -187,10 +204,8 @@ void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
     on_server_hello(now, from, message);
   } else if (message.sender.role == Role::Worker) {
     on_worker_hello(now, from, message);
-  } else if (message.sender.role == Role::Evaluator) {
-    on_evaluator_hello(now, from, message.incarnation);
   } else {
-    refuse(from, RefusalCode::BadMessage, "a cluster has one scheduler, and it is this one");
+    on_evaluator_hello(now, from, message.incarnation);
   }
 }
 
@@ -439,6 +454,7 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
       }
       return;
     }
+    if (roster_.joins_too_often(now, hello.name)) return send(from, proto::Heartbeat{});
     // An earlier process, which has heard that it is no member, joins as its next incarnation.
     const bool next = worker.incarnation + 1 == message.incarnation;
     if (!next && roster_.is_past(message.incarnation - 1)) {
@@ -454,7 +470,9 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
     if (const std::string* why = exclusion_.aside(earlier))
       return refuse(from, RefusalCode::SetAside, *why);
   }
-  if (exclusion_.keeps_waiting(now, hello.name, roster_.is_past(message.incarnation - 1))) {
+  if (roster_.joins_too_often(now, hello.name) ||
+      exclusion_.keeps_waiting(now, hello.name, roster_.is_past(message.incarnation - 1),
+                               unlisted(hello.name) && roster_.lives(hello.name) == 0)) {
     send(from, proto::Heartbeat{});  // a sign of life; the worker repeats its Hello
     note_outside(from, hello.name);
     return;
@@ -519,6 +537,10 @@ void Scheduler::admit(Instant now, PeerId from, const Message& message) {
            fmt::format("the cluster has its {} workers", kWorkersMax));
     return;
   }
+  if (roster_.lives(hello.name) == 0 && roster_.names() >= kNamesMax)
+    return refuse_aloud(now, from,
+                        fmt::format("worker '{}' is one name too many: this run has seen {}",
+                                    hello.name, kNamesMax));
   timers_.stop(Timer::NoWorker);
   timers_.stop(Timer::Call);
   const WorkerId id = roster_.admit({.name = hello.name,
@@ -664,7 +686,8 @@ void Scheduler::start_ready_workers(Instant now) {
   start_evaluator();
   while (const auto id = roster_.poll_ready(acked)) {
     send(roster_[*id].peer, proto::Start{});
-    exclusion_.on_start(now, *id, roster_[*id].name);
+    const std::string& name = roster_[*id].name;
+    exclusion_.on_start(now, *id, name, unlisted(name) && roster_.lives(name) == 1);
     if (exclusion_.watches() && run_.training() && !timers_.at(Timer::Look))
       timers_.set(Timer::Look, now + kWatchEvery);
   }
@@ -966,8 +989,13 @@ void Scheduler::look_for_idle(Instant now) {
 }
 
 void Scheduler::go_on_without(Instant now, const WorkerWatch::Verdict& verdict) {
-  exclusion_.on_stalled(now, roster_[verdict.worker].name, verdict);
+  const std::string& name = roster_[verdict.worker].name;
+  exclusion_.on_stalled(now, name, verdict, unlisted(name));
   on_leave(now, verdict.worker, Life::Stalled, verdict.text);
+}
+
+bool Scheduler::unlisted(const std::string& name) const {
+  return options_.open && std::ranges::find(options_.order, name) == options_.order.end();
 }
 
 bool Scheduler::may_come_back(Instant now, WorkerId id, const Message& message) const {
@@ -1015,9 +1043,11 @@ void Scheduler::set_back(Instant now, const std::string& why) {
 
 // --- snapshots, returns and ends -----------------------------------------------------------------
 
-void Scheduler::order_snapshot(Instant now) {
-  if (setbacks_.doubtful() && copies_.poll_wakeup() <= now) copies_.skip(now);
-  if (const auto order = copies_.poll_order(now)) send_order(now, *order);
+// A server that needs a snapshot answers nobody until it has one. So the doubt would never end: no
+// loss is measured without answers. The snapshot that all servers have stays beside the new one.
+void Scheduler::order_snapshot(Instant now, bool needed) {
+  if (!needed && setbacks_.doubtful() && copies_.poll_wakeup() <= now) copies_.skip(now);
+  if (const auto order = copies_.poll_order(now, commits())) send_order(now, *order);
 }
 
 // A server whose clock is unknown is in no list yet.
@@ -1099,7 +1129,9 @@ void Scheduler::on_wakeup(Instant now) {
 
 std::optional<Instant> Scheduler::poll_wakeup() const {
   const bool training = run_.training();
+  const bool saves = run_.phase() == RunPhase::LastSave;
   return earliest({timers_.next(), run_.until(), lists_.poll_wakeup(),
+                   saves ? std::optional(last_save_.looks_at) : std::nullopt,
                    hearing_.poll_wakeup(run_.phase()),
                    training ? copies_.poll_wakeup() : std::nullopt,
                    training && tuner_ ? tuner_->poll_wakeup() : std::nullopt});
@@ -1118,6 +1150,7 @@ void Scheduler::end(Instant now, std::string reason, bool failed) {
 }
 
 void Scheduler::stop_without_parameters(Instant now, std::string reason) {
+  no_parameters_ = true;
   end(now, std::move(reason), true);
   if (run_.over()) return;
   if (evaluator_ && run_.phase() == RunPhase::LastCommits) send_stop(evaluator_->peer);
@@ -1137,16 +1170,72 @@ void Scheduler::end_step(Instant now) {
       log(SchedulerEvent::Kind::Stopped,
           fmt::format("the evaluator's last pull took longer than {:.0f} s: the servers end",
                       options_.last_pull.seconds()));
+    run_.end_step(RunPhase::LastSave, now + kLastSaveMax);
+    last_save_ = {.orders_at = now, .looks_at = now, .says_at = now + kWordEvery};
+  }
+  if (run_.phase() == RunPhase::LastSave && last_save_over(now)) {
     run_.end_step(RunPhase::ServersEnd, now + options_.lost_after);
-    // A snapshot of the last instant, from which the run can go on. A server writes it to its end
-    // before its own.
-    const auto order =
-        run_.failed() || setbacks_.doubtful() ? std::nullopt : copies_.last_order(now);
-    if (order) send_order(now, *order);
     for (const auto& server : servers_) send_stop(server.peer);
   }
   if (run_.phase() == RunPhase::ServersEnd && (run_.waited_enough(now) || servers_have_ended()))
     run_.end_step(RunPhase::Over, now);
+}
+
+// Nothing changes the parameters any more: the run can go on from a snapshot of now.
+bool Scheduler::last_save_over(Instant now) {
+  if (no_parameters_) return true;
+  std::size_t here = 0, writing = 0;
+  std::vector<std::uint32_t> without;  // servers that are to have it, and have not said so
+  for (std::uint32_t i = 0; i < servers_.size(); ++i) {
+    if (last_save_.number != 0 && copies_.saved(i) >= last_save_.number) continue;
+    without.push_back(i);
+    if (hearing_.absent(i)) continue;
+    ++here;
+    if (copies_.writes(now, i)) ++writing;
+  }
+  if (without.empty()) return true;
+  const bool hopeless = setbacks_.doubtful() || last_save_.broken || here == 0;
+  if (hopeless || run_.waited_enough(now)) {
+    tell_unsaved(without, "the run ends without a snapshot of its end: ");
+    return true;
+  }
+  if (writing == 0 && now >= last_save_.orders_at) {
+    const auto order = copies_.last_order(now, commits());
+    if (!order) return true;  // this run keeps none
+    last_save_.number = order->number;
+    last_save_.orders_at = now + kSaveAgain;
+    send_order(now, *order);
+    // The journals have all that was answered.
+    if (options_.journal) return true;
+  }
+  if (now >= last_save_.looks_at) last_save_.looks_at = now + kSaveLook;
+  if (now >= last_save_.says_at) {
+    last_save_.says_at = now + kCallEvery;
+    tell_unsaved(without,
+                 "waiting for the snapshot of the end, until it is written or the run is "
+                 "interrupted: ");
+  }
+  return false;
+}
+
+void Scheduler::tell_unsaved(const std::vector<std::uint32_t>& servers, std::string text) {
+  if (options_.journal || options_.save_every == Duration{}) return;
+  for (std::size_t i = 0; i < servers.size() && i < kNamesSaid; ++i) {
+    const std::uint32_t server = servers[i];
+    text +=
+        fmt::format("{}{} {}, and its newest one is without {}", i > 0 ? "; " : "", title(server),
+                    hearing_.absent(server)      ? "is silent"
+                    : copies_.saved(server) == 0 ? "has written none"
+                                                 : "has not written it",
+                    counted(copies_.unsaved(server, commits()), "commit"));
+  }
+  log(SchedulerEvent::Kind::Warning, std::move(text));
+}
+
+void Scheduler::hurry_end(Instant now) {
+  if (run_.phase() != RunPhase::LastSave) return;
+  run_.hurry(now);
+  end_step(now);
 }
 
 bool Scheduler::servers_have_ended() const {

@@ -18,9 +18,10 @@
 // run whose last worker has gone waits for another one.
 //
 // End: workers are told first. When all have left, the evaluator pulls the parameters a last time;
-// nothing changes them any more. Then the servers are told. Workers and servers answer
-// with a farewell. Until then they are told again, for their connection may break at the end, too.
-// The end does not wait for a node that is silent for `lost_after`.
+// nothing changes them any more. Then the servers keep a last snapshot, however long a disk takes,
+// and are told of the end. Workers and servers answer with a farewell. Until then they are told
+// again, for their connection may break at the end, too. The end does not wait for a node that is
+// silent for `lost_after`.
 //
 // Errors: bad input from a peer is answered with a Refusal; the cluster is unharmed.
 #pragma once
@@ -67,6 +68,7 @@ struct SchedulerOptions {
   std::uint32_t workers = 1;                // expected at the start
   // The names that workers may have. Empty: any.
   std::vector<std::string> listed = {};
+  bool open = false;  // workers that the cluster file does not name may join
   // The order of workers in records and answers. Those that it does not name, and later lives of a
   // name, come after them, in the order in which they joined.
   std::vector<std::string> order = {};
@@ -147,6 +149,8 @@ class Scheduler {
   void stop(Instant now, std::string reason) { end(now, std::move(reason), false); }
   // Ends a run that cannot go on: no node ends with exit code 0.
   void fail(Instant now, std::string reason) { end(now, std::move(reason), true); }
+  // The end waits no longer for a snapshot from which the run could go on, and says what is lost.
+  void hurry_end(Instant now);
   // Ends a run of which a shard is gone: there are no parameters to pull a last time, and no node
   // ends with exit code 0.
   void stop_without_parameters(Instant now, std::string reason);
@@ -196,6 +200,8 @@ class Scheduler {
   std::string status(Instant now) const;
   // The lowest loss of all evaluations; infinity before the first.
   double lowest_loss() const { return book_.lowest_loss(); }
+  // Another process that has heard the same has the same one.
+  std::uint64_t state_hash() const;
   // The run so far; complete once over().
   RunRecord record() const;
 
@@ -274,6 +280,8 @@ class Scheduler {
   void look_for_idle(Instant now);
   void go_on_without(Instant now, const WorkerWatch::Verdict& verdict);
   void set_aside(Instant now, const WorkerWatch::Verdict& verdict);
+  // The cluster file does not name it.
+  bool unlisted(const std::string& name) const;
   // A worker that was left out shows progress, and has been away for long enough.
   bool may_come_back(Instant now, WorkerId worker, const proto::Message& message) const;
   // The parameters are of no use: all shards go back, or the run ends.
@@ -281,7 +289,8 @@ class Scheduler {
   void watch_loss(Instant now, Instant at, double loss);
 
   // Snapshots and absence.
-  void order_snapshot(Instant now);
+  // `needed`: a server cannot go on without one.
+  void order_snapshot(Instant now, bool needed = false);
   void send_order(Instant now, const proto::Save& order);
   // Every worker joins again, and pulls all parameters anew. `why`: for their logs.
   void rejoin_all(const std::string& why);
@@ -332,6 +341,10 @@ class Scheduler {
 
   // The next step of the end, if it is time.
   void end_step(Instant now);
+  // Orders the snapshot of the end, and says whether nobody waits for it any more.
+  [[nodiscard]] bool last_save_over(Instant now);
+  // `text`, and for each of these servers what a run that goes on would not have.
+  void tell_unsaved(const std::vector<std::uint32_t>& servers, std::string text);
   // Each has said farewell, or is silent.
   bool servers_have_ended() const;
 
@@ -381,6 +394,14 @@ class Scheduler {
   Seeding seeding_;
   GoodCopies copies_;
   Setbacks setbacks_;
+  struct LastSave {
+    std::uint64_t number = 0;   // of the order; 0: none yet
+    Instant orders_at = {};     // not before
+    Instant looks_at = {};      // for the servers, at the latest
+    Instant says_at = {};       // for whom it waits
+    bool broken = false;        // a server has said that its parameters are not finite
+  } last_save_;                 // only in RunPhase::LastSave
+  bool no_parameters_ = false;  // a shard is gone for good
   Exclusion exclusion_;
 
   // What they told.

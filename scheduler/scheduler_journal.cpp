@@ -16,12 +16,14 @@ namespace rubato::scheduler {
 namespace {
 
 using Kind = SchedulerInput::Kind;
-using Words = JournalSenders::Words;
+using Words = JournalContext::Words;
 using Bytes = std::span<const std::byte>;
 
 constexpr std::uint64_t kMagic = 0x4c4e'524a'4f54'4252;  // "RBTOJRNL"
-constexpr std::uint64_t kFormat = 5;
+constexpr std::uint64_t kFormat = 6;
+constexpr std::uint64_t kOldestFormat = 5;  // without State
 constexpr std::size_t kRecordHead = 8;
+constexpr std::size_t kRecordBytesMax = 0xffffff;
 
 // Of settings_of().
 constexpr std::string_view kCountLine = "servers.count = ";
@@ -124,7 +126,7 @@ Words words_of(const proto::Progress& p) {
   Words words{bits(p.loss),  bits(p.alignment.own), bits(p.alignment.during), p.steps,
               p.commits,     ns(p.step_time),       ns(p.overhead),           p.batch,
               p.loss_samples};
-  auto word = words.begin() + JournalSenders::kOwnWords;
+  auto word = words.begin() + JournalContext::kOwnWords;
   for (const WorkerFigure& row : kWorkerFigures) *word++ = word_of(p, row);
   return words;
 }
@@ -141,7 +143,7 @@ proto::Progress progress_of(const Words& words) {
   p.overhead = span(6);
   p.batch = static_cast<std::uint32_t>(words[7]);
   p.loss_samples = words[8];
-  auto word = words.begin() + JournalSenders::kOwnWords;
+  auto word = words.begin() + JournalContext::kOwnWords;
   for (const WorkerFigure& row : kWorkerFigures) set_word(p, row, *word++);
   return p;
 }
@@ -261,12 +263,18 @@ std::string header_bytes(const JournalHeader& header) {
   return copies;
 }
 
-JournalSenders::Sender* JournalSenders::find(proto::NodeId node) {
+// --- a record ------------------------------------------------------------------------------------
+
+const JournalContext::Sender* JournalContext::find(proto::NodeId node) const {
   const auto known = senders_.find(node);
   return known == senders_.end() ? nullptr : &known->second;
 }
 
-void JournalSenders::note(const proto::Message& message) {
+void JournalContext::note(const SchedulerInput& input) {
+  if (input.kind == Kind::State) return;
+  last_ = input.now;
+  const proto::Message& message = input.message;
+  if (input.kind != Kind::Message) return;
   if (std::holds_alternative<proto::Hello>(message.body)) return;  // it does not know its number
   Sender& sender = senders_[message.sender];
   if (sender.incarnation != message.incarnation) sender = {.incarnation = message.incarnation};
@@ -274,48 +282,121 @@ void JournalSenders::note(const proto::Message& message) {
     sender.progress = words_of(*progress);
 }
 
-std::string JournalWriter::record(const SchedulerInput& input) {
+std::string JournalContext::write(const SchedulerInput& input) const {
   const proto::Message& message = input.message;
-  const auto* known = input.kind == Kind::Message ? senders_.find(message.sender) : nullptr;
+  const Sender* known = input.kind == Kind::Message ? find(message.sender) : nullptr;
   if (known && known->incarnation != message.incarnation) known = nullptr;
   const auto* progress = known ? std::get_if<proto::Progress>(&message.body) : nullptr;
   const auto* beat = known ? std::get_if<proto::Heartbeat>(&message.body) : nullptr;
   if (beat && (!beat->standings.empty() || beat->broken || beat->wants_snapshot)) beat = nullptr;
   const Kind kind = progress ? Kind::Progress : beat ? Kind::Heartbeat : input.kind;
-  std::string record(kRecordHead, '\0');
-  put_byte(record, static_cast<std::uint8_t>(kind));
-  put_difference(record, static_cast<std::uint64_t>((input.now - last_).ns));
-  last_ = input.now;
+  std::string bytes;
+  put_byte(bytes, static_cast<std::uint8_t>(kind));
+  if (kind == Kind::State) {
+    put(bytes, input.state);
+    return bytes;
+  }
+  put_difference(bytes, static_cast<std::uint64_t>((input.now - last_).ns));
   if (progress || beat) {
-    put_byte(record, static_cast<std::uint8_t>(message.sender.role));
-    put_varint(record, message.sender.index);
+    put_byte(bytes, static_cast<std::uint8_t>(message.sender.role));
+    put_varint(bytes, message.sender.index);
   }
   if (progress) {
-    put_changes(record, known->progress, words_of(*progress));
+    put_changes(bytes, known->progress, words_of(*progress));
   } else if (beat) {
     for (const std::uint64_t number :
          {beat->saved, beat->saving, beat->commits, std::uint64_t{beat->seeded}})
-      put_varint(record, number);
+      put_varint(bytes, number);
   } else if (kind == Kind::Return) {
-    put(record, input.wall);
+    put(bytes, input.wall);
   } else if (kind == Kind::Resharded) {
-    put_varint(record, input.to.servers);
-    put_varint(record, input.to.snapshot);
-    put_varint(record, input.to.addresses.size());
-    for (const std::string& address : input.to.addresses) put_text(record, address);
+    put_varint(bytes, input.to.servers);
+    put_varint(bytes, input.to.snapshot);
+    put_varint(bytes, input.to.addresses.size());
+    for (const std::string& address : input.to.addresses) put_text(bytes, address);
   } else if (kind == Kind::Message) {
     proto::Message asked_nothing = message;
     asked_nothing.sent = {};
     const auto frame = proto::encode(asked_nothing);
-    record.append(reinterpret_cast<const char*>(frame.control.data()), frame.control.size());
+    bytes.append(reinterpret_cast<const char*>(frame.control.data()), frame.control.size());
   }
-  if (kind == Kind::Message || kind == Kind::Progress) senders_.note(message);
-  const auto length = static_cast<std::uint32_t>(record.size() - kRecordHead);
-  const std::uint32_t head[] = {length | parity_of(length) << 24,
-                                sum_of(bytes_of(record).subspan(kRecordHead))};
+  return bytes;
+}
+
+Result<SchedulerInput> JournalContext::read(Bytes bytes, std::uint64_t cluster) const {
+  const auto unknown = [] { return fail(ErrorCode::Corrupt, "has a record that nobody knows"); };
+  Reader in(bytes);
+  const auto kind = in.get<std::uint8_t>();
+  if (kind > static_cast<std::uint8_t>(Kind::State)) return unknown();
+  SchedulerInput input;
+  input.kind = static_cast<Kind>(kind);
+  input.now = last_;
+  if (input.kind != Kind::State) {
+    input.now.ns =
+        static_cast<std::int64_t>(static_cast<std::uint64_t>(last_.ns) + in.difference());
+    if (input.now < last_) return unknown();
+  }
+  switch (input.kind) {
+    case Kind::Wakeup:
+      break;
+    case Kind::State:
+      input.state = in.get<std::uint64_t>();
+      break;
+    case Kind::Return:
+      input.wall = in.get<std::int64_t>();
+      break;
+    case Kind::Resharded:
+      input.to.servers = static_cast<std::uint32_t>(in.varint());
+      input.to.snapshot = in.varint();
+      for (auto left = in.varint(); left > 0 && in.good(); --left)
+        input.to.addresses.push_back(in.text());
+      if (input.to.servers == 0) return unknown();
+      break;
+    case Kind::Message: {
+      RUBATO_ASSIGN(input.message, proto::decode(in.rest(), {}));
+      break;
+    }
+    case Kind::Progress:
+    case Kind::Heartbeat: {
+      const auto role = in.get<std::uint8_t>();
+      const auto index = static_cast<std::uint32_t>(in.varint());
+      input.message.cluster = cluster;
+      input.message.sender = {static_cast<proto::Role>(role), index};
+      const Sender* const sender = find(input.message.sender);
+      if (!sender) return unknown();
+      input.message.incarnation = sender->incarnation;
+      if (input.kind == Kind::Progress) {
+        Words words = sender->progress;
+        take_changes(in, words);
+        input.message.body = progress_of(words);
+      } else {
+        auto& beat = input.message.body.emplace<proto::Heartbeat>();
+        for (auto* const number : {&beat.saved, &beat.saving, &beat.commits}) *number = in.varint();
+        beat.seeded = static_cast<std::uint32_t>(in.varint());
+      }
+      input.kind = Kind::Message;
+      break;
+    }
+  }
+  if (!in.done()) return unknown();
+  return input;
+}
+
+Result<std::string> JournalWriter::record(const SchedulerInput& input) const {
+  std::string record(kRecordHead, '\0');
+  record += context_.write(input);
+  const Bytes bytes = bytes_of(record).subspan(kRecordHead);
+  if (bytes.size() > kRecordBytesMax)
+    return fail(ErrorCode::Corrupt, fmt::format("a record of {} bytes; the limit is {}",
+                                                bytes.size(), kRecordBytesMax));
+  RUBATO_TRY(context_.read(bytes, input.message.cluster));
+  const auto length = static_cast<std::uint32_t>(bytes.size());
+  const std::uint32_t head[] = {length | parity_of(length) << 24, sum_of(bytes)};
   std::memcpy(record.data(), head, sizeof head);
   return record;
 }
+
+// --- a journal -----------------------------------------------------------------------------------
 
 Result<JournalReader> JournalReader::open(Bytes bytes) {
   std::string magic;
@@ -345,7 +426,7 @@ Result<JournalReader> JournalReader::open_at(Bytes all, std::size_t offset) {
   const auto format = in.get<std::uint64_t>();
   if (!in.good() || magic != kMagic)
     return fail(ErrorCode::Corrupt, "is no journal of a scheduler");
-  if (format != kFormat)
+  if (format < kOldestFormat || format > kFormat)
     return fail(ErrorCode::Corrupt, "is a journal of another version of rubato");
   const std::string text = in.text();
   const std::size_t size = 3 * sizeof(std::uint64_t) + text.size();
@@ -367,12 +448,13 @@ Result<JournalReader> JournalReader::open_at(Bytes all, std::size_t offset) {
   header.began_wall = fields.get<std::int64_t>();
   if (!fields.done()) return damaged_at(0);
   reader.position_ = size + sizeof sum;
-  reader.last_ = reader.wall_at_ = header.began;
+  reader.context_ = JournalContext(header.began);
+  reader.wall_at_ = header.began;
   reader.wall_ = header.began_wall;
   return reader;
 }
 
-Result<std::optional<SchedulerInput>> JournalReader::next() {
+std::optional<SchedulerInput> JournalReader::next() {
   const Bytes rest = bytes_.subspan(position_);
   const auto ends = [&](bool damaged) {
     damaged_ = damaged;
@@ -382,69 +464,20 @@ Result<std::optional<SchedulerInput>> JournalReader::next() {
     return ends(rest.size() >= kRecordHead && !all_zero(rest));
   std::uint32_t head[2];
   std::memcpy(head, rest.data(), sizeof head);
-  const std::uint32_t length = head[0] & 0xffffff;
+  const std::uint32_t length = head[0] & kRecordBytesMax;
   if (parity_of(length) != head[0] >> 24) return ends(true);
   if (length > rest.size() - kRecordHead) return ends(false);
   const Bytes record = rest.subspan(kRecordHead, length);
   if (sum_of(record) != head[1]) return ends(!all_zero(rest.subspan(kRecordHead + length)));
-  auto read = input(record);
-  if (!read) return tl::unexpected<Error>(std::move(read.error()));
-  position_ += kRecordHead + length;
-  return std::optional(std::move(*read));
-}
-
-Result<SchedulerInput> JournalReader::input(Bytes record) {
-  Reader in(record);
-  const auto kind = in.get<std::uint8_t>();
-  if (kind > static_cast<std::uint8_t>(Kind::Resharded)) return damaged_at(position_);
-  SchedulerInput input;
-  input.kind = static_cast<Kind>(kind);
-  input.now = {static_cast<std::int64_t>(static_cast<std::uint64_t>(last_.ns) + in.difference())};
-  if (input.now < last_) return damaged_at(position_);
-  last_ = input.now;
-  switch (input.kind) {
-    case Kind::Wakeup:
-      break;
-    case Kind::Return:
-      input.wall = in.get<std::int64_t>();
-      wall_at_ = input.now;
-      wall_ = input.wall;
-      break;
-    case Kind::Resharded:
-      input.to.servers = static_cast<std::uint32_t>(in.varint());
-      input.to.snapshot = in.varint();
-      for (auto left = in.varint(); left > 0 && in.good(); --left)
-        input.to.addresses.push_back(in.text());
-      if (input.to.servers == 0) return damaged_at(position_);
-      break;
-    case Kind::Message: {
-      RUBATO_ASSIGN(input.message, proto::decode(in.rest(), {}));
-      senders_.note(input.message);
-      break;
-    }
-    case Kind::Progress:
-    case Kind::Heartbeat: {
-      const auto role = in.get<std::uint8_t>();
-      const auto index = static_cast<std::uint32_t>(in.varint());
-      input.message.cluster = header_.cluster;
-      input.message.sender = {static_cast<proto::Role>(role), index};
-      auto* sender = senders_.find(input.message.sender);
-      if (!sender) return damaged_at(position_);
-      input.message.incarnation = sender->incarnation;
-      if (input.kind == Kind::Progress) {
-        take_changes(in, sender->progress);
-        input.message.body = progress_of(sender->progress);
-      } else {
-        auto& beat = input.message.body.emplace<proto::Heartbeat>();
-        for (auto* const number : {&beat.saved, &beat.saving, &beat.commits}) *number = in.varint();
-        beat.seeded = static_cast<std::uint32_t>(in.varint());
-      }
-      input.kind = Kind::Message;
-      break;
-    }
+  auto input = context_.read(record, header_.cluster);
+  if (!input) return ends(true);
+  context_.note(*input);
+  if (input->kind == Kind::Return) {
+    wall_at_ = input->now;
+    wall_ = input->wall;
   }
-  if (!in.done()) return damaged_at(position_);
-  return input;
+  position_ += kRecordHead + length;
+  return std::move(*input);
 }
 
 }  // namespace rubato::scheduler

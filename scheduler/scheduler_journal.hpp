@@ -9,9 +9,11 @@
 //
 // Little-endian. A message is a control frame, as on the wire. Progress and heartbeats of a sender
 // that is known are shorter: the differences from its last Progress; nothing but what is saved.
-// The last record may be torn. It ends where it is damaged: what stands before is good.
-// Pure. Threads: one owner. Errors: Corrupt, what is wrong, without the file's name, for a header
-// or a record that is whole and cannot be understood.
+// A State has a hash of the scheduler's state, and no time. A Hello leaves out the cluster's
+// settings. The last record may be torn. It ends where it is damaged, or where a record cannot be
+// understood: what stands before is good.
+// Pure. Threads: one owner. Errors: Corrupt, what is wrong, without the file's name, for a header,
+// or for a record that could not be read again.
 #pragma once
 
 #include <array>
@@ -45,12 +47,13 @@ struct JournalHeader {
 
 // What a Scheduler was told.
 struct SchedulerInput {
-  enum class Kind : std::uint8_t { Wakeup, Return, Message, Progress, Heartbeat, Resharded };
+  enum class Kind : std::uint8_t { Wakeup, Return, Message, Progress, Heartbeat, Resharded, State };
   Kind kind = Kind::Wakeup;  // of a message, how it is written
   Instant now;
-  std::int64_t wall = 0;   // Return: ns since 1970
-  proto::Message message;  // without a payload
-  Resharding to = {};      // Resharded
+  std::int64_t wall = 0;    // Return: ns since 1970
+  proto::Message message;   // without a payload
+  Resharding to = {};       // Resharded
+  std::uint64_t state = 0;  // State: Scheduler::state_hash() after all that stands before
 };
 
 // The options that decide how the run goes on: all but its seed, its sync model (which are among
@@ -63,8 +66,9 @@ Resharding servers_of(const std::string& settings);
 // All copies.
 std::string header_bytes(const JournalHeader& header);
 
-// Who has spoken: what a record need not repeat. Both ends of a journal keep one.
-class JournalSenders {
+// What a record need not repeat: who has spoken, and when the last record was. Both ends of a
+// journal keep one.
+class JournalContext {
  public:
   static constexpr std::size_t kOwnWords = 9;  // of a Progress, before the worker's figures
   static constexpr std::size_t kWords = kOwnWords + std::size(kWorkerFigures);
@@ -73,24 +77,38 @@ class JournalSenders {
     Incarnation incarnation = 0;
     Words progress{};  // its last
   };
-  // Null: it has not spoken.
-  Sender* find(proto::NodeId node);
-  void note(const proto::Message& message);
+  explicit JournalContext(Instant last) : last_(last) {}
+
+  // The input of a record.
+  std::string write(const SchedulerInput& input) const;
+  // `cluster`: of the messages. Corrupt: it cannot be understood.
+  [[nodiscard]] Result<SchedulerInput> read(std::span<const std::byte> bytes,
+                                            std::uint64_t cluster) const;
+  // It is in the journal.
+  void note(const SchedulerInput& input);
+  Instant last() const { return last_; }
 
  private:
+  // Null: it has not spoken.
+  const Sender* find(proto::NodeId node) const;
+
   std::map<proto::NodeId, Sender> senders_;
+  Instant last_;
 };
 
 class JournalWriter {
  public:
-  // Returns: one record.
-  std::string record(const SchedulerInput& input);
   // The reader of what stands before has come to its end here.
-  JournalWriter(JournalSenders senders, Instant last) : senders_(std::move(senders)), last_(last) {}
+  explicit JournalWriter(JournalContext context) : context_(std::move(context)) {}
+  explicit JournalWriter(Instant began) : context_(began) {}
+
+  // Returns: one record. Corrupt: a reader could not read it, so nothing may rest on it.
+  [[nodiscard]] Result<std::string> record(const SchedulerInput& input) const;
+  // It is in the journal.
+  void note(const SchedulerInput& input) { context_.note(input); }
 
  private:
-  JournalSenders senders_;
-  Instant last_;
+  JournalContext context_;
 };
 
 class JournalReader {
@@ -100,7 +118,7 @@ class JournalReader {
 
   const JournalHeader& header() const { return header_; }
   // Nothing at the end, or where it is damaged: what stands behind that is of no use.
-  [[nodiscard]] Result<std::optional<SchedulerInput>> next();
+  std::optional<SchedulerInput> next();
 
   // Bytes of the header and of all whole records so far.
   std::size_t position() const { return position_; }
@@ -109,24 +127,22 @@ class JournalReader {
   std::size_t torn() const { return bytes_.size() - position_; }
   bool damaged() const { return damaged_; }
   // The instant of the last record, on the clock of the first life.
-  Instant last() const { return last_; }
+  Instant last() const { return context_.last(); }
   // The instant of the last record by the wall clock, in ns since 1970.
-  std::int64_t last_wall() const { return wall_ + (last_ - wall_at_).ns; }
+  std::int64_t last_wall() const { return wall_ + (last() - wall_at_).ns; }
   // What goes on where this has come to its end.
-  JournalWriter writer() const { return {senders_, last_}; }
+  JournalWriter writer() const { return JournalWriter(context_); }
 
  private:
   [[nodiscard]] static Result<JournalReader> open_at(std::span<const std::byte> all,
                                                      std::size_t offset);
   explicit JournalReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  [[nodiscard]] Result<SchedulerInput> input(std::span<const std::byte> record);
 
   std::span<const std::byte> bytes_;
   JournalHeader header_;
-  JournalSenders senders_;
+  JournalContext context_{Instant{}};
   std::size_t position_ = 0;
   bool damaged_ = false;
-  Instant last_;
   // A reading of both clocks.
   Instant wall_at_;
   std::int64_t wall_ = 0;

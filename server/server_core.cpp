@@ -11,6 +11,7 @@
 #include "base/check.hpp"
 #include "base/checksum.hpp"
 #include "base/words.hpp"
+#include "proto/routes.hpp"
 
 namespace rubato::server {
 
@@ -21,7 +22,11 @@ using proto::Role;
 
 namespace {
 
-constexpr Duration kOrderAwaited = Duration::from_seconds(3);
+// An interrupted server looks so often whether its scheduler still answers, which it asks for with
+// each heartbeat; and says so often what it waits for.
+constexpr Duration kOrderLook = Duration::from_seconds(1);
+constexpr Duration kOrderSilence = Duration::from_seconds(5);
+constexpr Duration kOrderWord = Duration::from_seconds(10);
 
 // A reply carries a checksum if the commit did. Compressed replies never do.
 Shard::Checksum answer_checksum(const ReplyState& reply, const proto::Payload& update) {
@@ -72,20 +77,34 @@ void ServerCore::on_wakeup(Instant now) {
       break;
     }
     case proto::Joiner::Due::Heartbeat:
-      send(scheduler_, heartbeat(now), {}, joiner_.lonely(now) ? now : Instant{});
+      send(scheduler_, heartbeat(now), {}, leaving_ || joiner_.lonely(now) ? now : Instant{});
       break;
     case proto::Joiner::Due::Nothing:
       break;
   }
   if (auto error = joiner_.overdue(now)) failure_ = std::move(error);
   if (auto error = joiner_.forsaken(now)) failure_ = std::move(error);
-  if (leave_by_ && now >= *leave_by_ && !stopped_) {
+  if (leaving_ && now >= leaving_->looks_at && !stopped_) await_order(now);
+}
+
+// A scheduler that answers orders a snapshot once no server still writes one.
+void ServerCore::await_order(Instant now) {
+  leaving_->looks_at = now + kOrderLook;
+  const std::string unsaved = counted(commits() - orders_.commits(), "commit");
+  const Duration silence = now - std::max(leaving_->since, now - joiner_.silence(now));
+  if (broken_ || (silence >= kOrderSilence && !orders_.saving())) {
     warnings_.push(fmt::format(
-        "ends without a snapshot of now: the scheduler ordered none for {:.0f} s; commits since "
-        "the last one are lost",
-        kOrderAwaited.seconds()));
-    leave();
+        "ends without a snapshot of now: {}; the newest one is without {}",
+        broken_ ? "the parameters are not finite" : "the scheduler is silent", unsaved));
+    return leave();
   }
+  if (now < leaving_->says_at) return;
+  leaving_->says_at = now + kOrderWord;
+  warnings_.push(fmt::format(
+      "the newest snapshot is without {}: waits for {}; interrupt it again to end without it",
+      unsaved,
+      orders_.saving() ? fmt::format("the disk, which still writes snapshot {}", *orders_.saving())
+                       : std::string("the scheduler's order")));
 }
 
 // Between the last snapshot and the end of this process are commits that were answered.
@@ -94,11 +113,12 @@ void ServerCore::on_interrupt(Instant now) {
     leave();
     return;
   }
-  leave_by_ = now + kOrderAwaited;
-  send(scheduler_, heartbeat(now));
+  leaving_ = {.since = now, .looks_at = now + kOrderLook, .says_at = now + kOrderSilence};
+  send(scheduler_, heartbeat(now), {}, now);
 }
 
 void ServerCore::leave() {
+  durability_.write(now_of_shard());
   interrupted_ = true;
   stopped_ = "interrupted";
 }
@@ -110,7 +130,7 @@ proto::Heartbeat ServerCore::state_of_snapshots() const {
   beat.commits = durability_.kept(commits());
   beat.seeded = seeded_;
   beat.wants_snapshot =
-      leave_by_ || (id_ && durability_.wants_snapshot(orders_.saving().has_value()));
+      leaving_ || (id_ && durability_.wants_snapshot(orders_.saving().has_value()));
   return beat;
 }
 
@@ -160,8 +180,11 @@ std::vector<proto::Standing> ServerCore::standings(Instant now) {
 }
 
 void ServerCore::on_message(Instant now, PeerId from, const Message& message) {
+  if (leaving_ && leaving_->saves && from != scheduler_) return;  // the snapshot would not have it
   if (from == scheduler_) {
-    on_scheduler(now, message);
+    if (proto::has_route(Role::Scheduler, Role::Server, message.body)) on_scheduler(now, message);
+  } else if (std::holds_alternative<proto::Refusal>(message.body)) {
+    ++stats_.messages_refused;
   } else if (message.cluster != options_.cluster) {
     refuse(from, RefusalCode::ClusterId, other_cluster(message, options_.cluster));
   } else if (std::holds_alternative<proto::Pull>(message.body)) {
@@ -173,12 +196,11 @@ void ServerCore::on_message(Instant now, PeerId from, const Message& message) {
     }
   } else if (const auto* probe = std::get_if<proto::Probe>(&message.body)) {
     if (const auto* member = find_member(from, message)) on_probe(from, *member, *probe);
-  } else if (std::holds_alternative<proto::Heartbeat>(message.body) && message.sent.ns != 0) {
+  } else if (std::holds_alternative<proto::Heartbeat>(message.body) &&
+             message.sender.role == Role::Worker && message.sent.ns != 0) {
     send(from, proto::Heartbeat{.echo = message.sent, .clock = now});  // it is reached
   } else {
-    refuse(from, RefusalCode::BadMessage,
-           fmt::format("server has no use for {} from {}", body_name(message.body),
-                       to_string(message.sender)));
+    refuse(from, RefusalCode::BadMessage, proto::no_route_text(Role::Server, message));
   }
 }
 
@@ -195,7 +217,7 @@ void ServerCore::on_scheduler(Instant now, const Message& message) {
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
     on_refused(*refusal);
   } else if (const auto* notice = std::get_if<proto::Notice>(&message.body)) {
-    log_.push(notice->text);
+    if (auto line = notices_.take(now, notice->text)) log_.push(std::move(*line));
   } else if (const auto* beat = std::get_if<proto::Heartbeat>(&message.body)) {
     if (beat->echo != Instant{}) orders_.learn_trip(now - beat->echo);
   }
@@ -211,6 +233,7 @@ void ServerCore::on_refused(const proto::Refusal& refusal) {
 
 void ServerCore::on_stop(const proto::Stop& stop) {
   stopped_ = stop.reason;
+  durability_.write(now_of_shard());
   durability_.drop_answers();  // who waits for one hears Stop, too
   send(scheduler_, proto::Leave{stop.reason});
   if (stop.failed)
@@ -357,7 +380,7 @@ void ServerCore::save(Instant now, const proto::Save& order) {
                   .phase = phase_,
                   .state = shard_.state()},
                  order.keep);
-  if (leave_by_) leave();  // nothing is answered any more
+  if (leaving_) leaving_->saves = true;
 }
 
 bool ServerCore::poll_saved() {
@@ -366,6 +389,7 @@ bool ServerCore::poll_saved() {
   if (!saved) return false;
   if (*saved) durability_.on_saved();
   orders_.end(*saved, log_, warnings_);
+  if (leaving_ && std::exchange(leaving_->saves, false) && *saved) leave();
   return true;
 }
 

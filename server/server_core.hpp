@@ -19,6 +19,7 @@
 #include "base/time.hpp"
 #include "base/timers.hpp"
 #include "proto/joiner.hpp"
+#include "proto/notice_lines.hpp"
 #include "proto/outbox.hpp"
 #include "server/commit_values.hpp"
 #include "server/durability.hpp"
@@ -77,8 +78,8 @@ class ServerCore {
              std::unique_ptr<Storage> storage = nullptr);
 
   void on_start(Instant now);
-  // The process is to end. It stops once a snapshot of now is being written, which the storage
-  // writes to its end; at once where nothing would be lost; after kOrderAwaited at the latest.
+  // The process is to end. It stops once a snapshot of its end is on disk; at once where nothing
+  // would be lost; and without one only if the scheduler is silent or the parameters are broken.
   void on_interrupt(Instant now);
   // A message from any peer. Unknown senders and impossible values are refused.
   void on_message(Instant now, proto::PeerId from, const proto::Message& message);
@@ -87,7 +88,8 @@ class ServerCore {
   void on_wakeup(Instant now);
   std::optional<proto::ToPeer> poll_send();
   std::optional<Instant> poll_wakeup() const {
-    return earliest({joiner_.poll_wakeup(), leave_by_});
+    return earliest({joiner_.poll_wakeup(),
+                     leaving_ && !stopped_ ? std::optional(leaving_->looks_at) : std::nullopt});
   }
   // What it did with snapshots, and what is wrong with them: one line each.
   std::optional<std::string> poll_log() { return log_.poll(); }
@@ -133,6 +135,7 @@ class ServerCore {
   bool poll_saved();  // Returns: true at the end of a save
   void on_members(Instant now, const proto::Members& members);
   void replace_members(Instant now, std::vector<proto::Member> wanted);
+  void await_order(Instant now);
   void leave();
   proto::Heartbeat state_of_snapshots() const;
   proto::Heartbeat heartbeat(Instant now);
@@ -258,9 +261,16 @@ class ServerCore {
   ServerStats stats_;
   std::optional<std::string> stopped_;
   bool interrupted_ = false;
-  std::optional<Instant> leave_by_;  // it was interrupted, and waits for the order of a snapshot
+  struct Leaving {
+    Instant since;
+    Instant looks_at;    // whether the scheduler answers
+    Instant says_at;     // what it waits for
+    bool saves = false;  // a snapshot of the end is being written: no commit is taken any more
+  };
+  std::optional<Leaving> leaving_;  // it was interrupted, and waits for the order of a snapshot
   std::optional<Error> failure_;
   proto::Outbox<proto::ToPeer> outbox_;
+  proto::NoticeLines notices_;
   proto::Outbox<std::string> log_;
   proto::Outbox<std::string> warnings_;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/timers.hpp"
+#include "proto/routes.hpp"
 
 namespace rubato::worker {
 
@@ -50,7 +51,7 @@ std::optional<Instant> EvaluatorCore::poll_wakeup() const {
 }
 
 void EvaluatorCore::on_message(Instant now, proto::NodeId from, const proto::Message& message) {
-  if (stopped_ || failure_) return;
+  if (stopped_ || failure_ || !proto::has_route(from.role, Role::Evaluator, message.body)) return;
   if (message.cluster != options_.cluster) {
     failure_ = Error{ErrorCode::Refused, other_cluster(message, options_.cluster)};
     return;

@@ -49,7 +49,6 @@ Result<Membership::News> Membership::on_message(Instant now, NodeId from,
                                                 const proto::Message& message, bool served) {
   if (message.cluster != options_.cluster)
     return fail(ErrorCode::Refused, other_cluster(message, options_.cluster));
-  if (from.role != Role::Scheduler && from.role != Role::Server) return News::None;
   if (from.role == Role::Scheduler) joiner_.on_heard(now);
   if (const auto* refusal = std::get_if<proto::Refusal>(&message.body))
     return on_refusal(from, *refusal, served);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/timers.hpp"
+#include "proto/routes.hpp"
 #include "sync/overhead_mean.hpp"
 
 namespace rubato::worker {
@@ -200,7 +201,7 @@ std::optional<Instant> WorkerCore::poll_wakeup() const {
 }
 
 void WorkerCore::on_message(Instant now, NodeId from, const proto::Message& message) {
-  if (over()) return;
+  if (over() || !proto::has_route(from.role, Role::Worker, message.body)) return;
   const auto news = membership_.on_message(now, from, message, rule_runs());
   if (!news) return fail_with(news.error());
   switch (*news) {
@@ -250,7 +251,7 @@ void WorkerCore::on_scheduler(Instant now, const proto::Message& message) {
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
     on_stop(*stop);
   } else if (const auto* notice = std::get_if<proto::Notice>(&message.body)) {
-    if (!notice->text.empty()) log_.push(notice->text);
+    if (auto line = notices_.take(now, notice->text)) log_.push(std::move(*line));
     if (notice->rejoin && id()) pull_again(now);
   }
 }

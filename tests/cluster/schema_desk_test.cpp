@@ -116,6 +116,44 @@ TEST_CASE("schema: all are answered once the last worker has spoken, a server to
   CHECK(a.schema().columns[0].scaling.mean == doctest::Approx(4));  // of 1, 3 and 8
 }
 
+// Each announces 16 MiB and sends a byte of it.
+TEST_CASE("schema: summaries that are announced and never end do not stop those that come") {
+  World world;
+  world.desk = SchemaDesk({.cluster = kCluster,
+                           .incarnation = 1,
+                           .workers = {"a", "b"},
+                           .open = true,
+                           .enough = 2,
+                           .stated = table()});
+  const auto announce = [&](const std::string& name) {
+    world.desk.on_message(
+        world.now, 900,
+        {.cluster = kCluster,
+         .sender = {proto::Role::Worker, 0},
+         .incarnation = 5,
+         .body =
+             proto::Describe{.name = name, .summary = {.bytes = "x", .total = proto::kLongTextMax}},
+         .payload = {}});
+    std::uint64_t kept = 0;
+    while (const auto out = world.desk.poll_send())
+      if (const auto* described = std::get_if<proto::Described>(&out->message.body))
+        kept = described->bytes;
+    return kept;
+  };
+  int room = 0;
+  while (room < 100 && announce("x" + std::to_string(room)) == 1) ++room;
+  CHECK(room == 16);  // then there is no room for strangers
+  SchemaAsker a = asker("a", summary_of_csv("x,kind\n1,lily\n"));
+  a.on_start(world.now);
+  world.exchange(a, 1);
+  CHECK(world.log() == "worker 'a' has 1 sample of 1 class\n");
+  CHECK(announce("y0") == 1);  // the others had to go
+  for (int i = 1; i < 20; ++i) announce("y" + std::to_string(i));
+  CHECK(announce("z") == 0);
+  world.now = world.now + kSecond * 60;
+  CHECK(announce("z") == 1);  // what stands still goes
+}
+
 TEST_CASE("schema: data that contradict each other refuse everybody, with the column and the box") {
   World world;
   SchemaAsker a = asker("a", summary_of_csv("x,kind\n1,lily\n"));

@@ -104,17 +104,18 @@ bool read_journal(std::string_view bytes) {
   auto reader = scheduler::JournalReader::open(bytes_of(file));
   if (!reader) return taken(reader);
   scheduler::Scheduler core(scheduler_options(), nullptr);
-  const auto replayed = scheduler::DurableScheduler::replay(*reader, core);
+  scheduler::DurableScheduler::replay(*reader, core);
   core.status(reader->last());
   core.record();
-  return taken(replayed);
+  return !reader->damaged();
 }
 
 std::vector<std::string> journals() {
-  scheduler::JournalWriter writer({}, {});
+  scheduler::JournalWriter writer(Instant{});
   std::string all;
   const auto add = [&](const scheduler::SchedulerInput& input) {
-    const std::string record = writer.record(input).substr(kRecordHead);
+    const std::string record = writer.record(input)->substr(kRecordHead);
+    writer.note(input);
     const auto length = static_cast<std::uint16_t>(record.size());
     all.append(reinterpret_cast<const char*>(&length), sizeof length);
     all += record;

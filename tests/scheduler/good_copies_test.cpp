@@ -31,7 +31,7 @@ struct Copies {
   // The number that is ordered within this time; 0: none.
   std::uint64_t order_within(Duration time) {
     for (const Instant end = now + time; now < end; now = now + kSecond)
-      if (const auto order = copies.poll_order(now)) return order->number;
+      if (const auto order = copies.poll_order(now, 0)) return order->number;
     return 0;
   }
 };
@@ -74,12 +74,12 @@ TEST_CASE("good copies: a new process keeps what it has beside orders that it wa
   const std::array both{info(1), info(2)};
   world.copies.on_replaced(0, full, &full[0], 0);
   world.copies.on_replaced(1, both, &both[0], 0);  // number 2 was ordered, and is lost
-  const auto third = world.copies.last_order(world.now);
+  const auto third = world.copies.last_order(world.now, 0);
   REQUIRE(third);
   CHECK(third->number == 3);
   CHECK(third->keep == 1);
   world.tell(1, 3);  // and server 0 cannot write
-  const auto fourth = world.copies.last_order(world.now);
+  const auto fourth = world.copies.last_order(world.now, 0);
   REQUIRE(fourth);
   CHECK(fourth->keep == 1);
 }
@@ -134,7 +134,7 @@ TEST_CASE("good copies: numbers that somebody has are not given again") {
   const proto::SnapshotInfo found[] = {{kCopied, 4, 9}, {kCopied + 1, 800, 9}};
   copies.add_server(found);
   copies.on_start({});
-  CHECK(copies.poll_order({})->number == 5);
+  CHECK(copies.poll_order({}, 0)->number == 5);
 }
 
 TEST_CASE("good copies: what is lost is what the shard had, whatever was lost before") {
@@ -204,7 +204,7 @@ TEST_CASE("good copies: a number that was on all disks stays on all until anothe
         }
         disk.writing = 0;
       }
-      if (const auto order = world.copies.poll_order(world.now))
+      if (const auto order = world.copies.poll_order(world.now, 0))
         for (Disk& disk : disks) {
           if (disk.writing != 0 || rng.below(6) == 0) continue;
           disk.writing = order->number;

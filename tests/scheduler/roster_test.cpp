@@ -102,5 +102,21 @@ TEST_CASE("roster: after a return each worker is heard for the first time once")
   CHECK_FALSE(roster.spoke(id, 9));
 }
 
+TEST_CASE("roster: a name that joined a hundred times joins once in ten seconds") {
+  Roster roster({});
+  Instant now{1'000'000'000};
+  for (std::uint32_t life = 0; life < kQuickLivesMax; ++life) {
+    CHECK_FALSE(roster.joins_too_often(now, "a"));
+    const WorkerId id =
+        roster.admit({.name = "a", .incarnation = life, .epoch = 1, .joined_at = now});
+    roster.remove(id, Life::Lost, now, 0);
+  }
+  CHECK(roster.names() == 1);
+  CHECK(roster.lives("a") == kQuickLivesMax);
+  CHECK(roster.joins_too_often(now, "a"));
+  CHECK_FALSE(roster.joins_too_often(now, "b"));
+  CHECK_FALSE(roster.joins_too_often(now + kLifePace, "a"));
+}
+
 }  // namespace
 }  // namespace rubato::scheduler::roster_tests

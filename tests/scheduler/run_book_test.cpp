@@ -67,7 +67,7 @@ TEST_CASE("run book: the lowest loss, and the last one in the record") {
   CHECK(world.record().final_loss == 2.0);
 }
 
-TEST_CASE("run book: commit counts are thinned evenly, evaluations are not") {
+TEST_CASE("run book: commit counts are thinned evenly, before evaluations are") {
   World world;
   const std::size_t many = 3 * kCommitCountsMax;
   for (std::size_t i = 0; i < many; ++i) world.book.on_evaluation(static_cast<double>(i), 1, 1, {});
@@ -77,6 +77,23 @@ TEST_CASE("run book: commit counts are thinned evenly, evaluations are not") {
   CHECK(record.commit_counts.size() >= kCommitCountsMax / 2);
   for (std::size_t i = 0; i < record.commit_counts.size(); ++i)
     CHECK(record.commit_counts[i].seconds == static_cast<double>(4 * i));
+}
+
+TEST_CASE("run book: a run without an end keeps a bounded curve, its first and its newest point") {
+  World world;
+  for (int i = 0; i < 100'000; ++i) {
+    world.book.on_evaluation(i, i == 12'345 ? 0.25 : 1, 1, {});
+    const auto& kept = world.book.evaluations();
+    if (kept.size() > RunBook::kEvaluationsMax || kept.back().seconds != i ||
+        kept.front().seconds != 0)
+      FAIL("at evaluation " << i << ": " << kept.size() << " are kept");
+  }
+  const auto& kept = world.book.evaluations();
+  CHECK(kept.size() > RunBook::kEvaluationsMax / 2);
+  const double step = kept[1].seconds;
+  for (std::size_t i = 0; i + 1 < kept.size(); ++i)
+    CHECK(kept[i].seconds == step * static_cast<double>(i));
+  CHECK(world.book.lowest_loss() == 0.25);
 }
 
 TEST_CASE("run book: workers and their commit counts stand in the order of the options") {

@@ -8,8 +8,9 @@
 namespace rubato::scheduler::run_phase_tests {
 namespace {
 
-constexpr std::array kPhases{RunPhase::Gathering, RunPhase::Training,   RunPhase::LastCommits,
-                             RunPhase::LastPull,  RunPhase::ServersEnd, RunPhase::Over};
+constexpr std::array kPhases{RunPhase::Gathering, RunPhase::Training, RunPhase::LastCommits,
+                             RunPhase::LastPull,  RunPhase::LastSave, RunPhase::ServersEnd,
+                             RunPhase::Over};
 
 Instant at(double seconds) {
   return Instant{} + Duration::from_seconds(seconds);
@@ -51,6 +52,7 @@ TEST_CASE("run: it trains, ends step by step, and is over") {
   run.end_step(RunPhase::LastPull, at(300));
   run.hurry(at(20));
   CHECK(run.waited_enough(at(20)));
+  run.end_step(RunPhase::LastSave, at(25));
   run.end_step(RunPhase::ServersEnd, at(30));
   run.end_step(RunPhase::Over, at(30));
   CHECK(run.over());

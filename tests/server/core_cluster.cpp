@@ -112,7 +112,7 @@ CoreCluster::CoreCluster(const CoreClusterOptions& options) : options_(options) 
       .cluster = kCluster, .run = 1, .settings = {}, .schema = {}, .began = now_};
   journal_ = scheduler::header_bytes(header);
   scheduler_ = std::make_unique<scheduler::DurableScheduler>(
-      new_scheduler(), append_to(scheduler::JournalWriter({}, now_)));
+      new_scheduler(), append_to(scheduler::JournalWriter(now_)));
   const auto initial = [values = options.initial](ElementRange range) {
     return std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(range.begin),
                               values.begin() + static_cast<std::ptrdiff_t>(range.end));
@@ -155,7 +155,7 @@ void CoreCluster::return_scheduler() {
   auto reader = scheduler::JournalReader::open(std::as_bytes(std::span(journal_)));
   RUBATO_CHECK(reader, "the journal is whole");
   auto core = new_scheduler();
-  RUBATO_CHECK(scheduler::DurableScheduler::replay(*reader, *core), "the journal is whole");
+  RUBATO_CHECK(!scheduler::DurableScheduler::replay(*reader, *core), "the state is the same");
   scheduler_ =
       std::make_unique<scheduler::DurableScheduler>(std::move(core), append_to(reader->writer()));
   scheduler_->go_on(now_, 0, now_);

@@ -50,16 +50,14 @@ std::string said_again(const CoreCluster& cluster, scheduler::Scheduler& core) {
   auto reader = scheduler::JournalReader::open(std::as_bytes(std::span(cluster.journal())));
   REQUIRE(reader);
   std::string said;
-  while (true) {
-    auto input = reader->next();
-    REQUIRE(input);
-    if (!*input) return said;
-    if ((*input)->kind == scheduler::SchedulerInput::Kind::Wakeup)
-      core.on_wakeup((*input)->now);
-    else
-      core.on_message((*input)->now, 0, (*input)->message);
+  while (const auto input = reader->next()) {
+    if (input->kind == scheduler::SchedulerInput::Kind::Wakeup)
+      core.on_wakeup(input->now);
+    else if (input->kind == scheduler::SchedulerInput::Kind::Message)
+      core.on_message(input->now, 0, input->message);
     for (const auto& out : sent(core)) said += describe(out.message.body) + "\n";
   }
+  return said;
 }
 
 // Messages arrive late, twice and in another order, and an evaluator speaks, so that tuners and

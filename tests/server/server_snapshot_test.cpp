@@ -241,6 +241,8 @@ TEST_CASE("interrupt: a server asks for a snapshot of now, answers until then, a
   world.commit(0, 4, kOnes);
   CHECK(replies(tests::sent(world.core)) == "worker 0: seq 4 version 3");
   world.from_scheduler(proto::Save{2});
+  world.commit(0, 5, kOnes);  // the snapshot does not have it, so it is not answered
+  CHECK(replies(tests::sent(world.core)).empty());
   CHECK(world.core.stopped() == "interrupted");
   REQUIRE(kept->size() == 2);
   CHECK(kept->back().info.commits == 3);
@@ -257,19 +259,36 @@ TEST_CASE("interrupt: a server that would lose nothing, or can keep nothing, end
   CHECK(none.core.stopped());
 }
 
-TEST_CASE("interrupt: a scheduler that orders no snapshot is not waited for, and a line says so") {
+TEST_CASE("interrupt: a silent scheduler is not waited for, and a line says what is lost") {
   Unsaved world(std::make_shared<KeptSnapshots>());
   world.core.on_interrupt(world.now);
   const auto alarm = world.core.poll_wakeup();
   REQUIRE(alarm);
-  world.core.on_wakeup(world.now + Duration::from_seconds(2.9));
-  CHECK_FALSE(world.core.stopped());
-  CHECK(*world.core.poll_wakeup() <= world.now + Duration::from_seconds(3));
-  world.core.on_wakeup(world.now + Duration::from_seconds(3));
+  for (int second = 1; second <= 5; ++second) {
+    CHECK_FALSE(world.core.stopped());
+    world.core.on_wakeup(world.now + Duration::from_seconds(second));
+  }
   CHECK(world.core.stopped() == "interrupted");
   CHECK(warnings(world.core) ==
-        "ends without a snapshot of now: the scheduler ordered none for 3 s; commits since the "
-        "last one are lost\n");
+        "ends without a snapshot of now: the scheduler is silent; the newest one is without 1 "
+        "commit\n");
+}
+
+TEST_CASE("interrupt: a scheduler that answers is waited for, and a line says for what") {
+  Unsaved world(std::make_shared<KeptSnapshots>());
+  world.core.on_interrupt(world.now);
+  for (int second = 0; second < 60; ++second) {
+    world.now = world.now + Duration::from_seconds(1);
+    world.from_scheduler(proto::Heartbeat{});
+    world.core.on_wakeup(world.now);
+  }
+  CHECK_FALSE(world.core.stopped());
+  CHECK(warnings(world.core)
+            .find("the newest snapshot is without 1 commit: waits for the "
+                  "scheduler's order; interrupt it again to end without it\n") == 0);
+  world.from_scheduler(proto::Save{1});
+  tests::sent(world.core);
+  CHECK(world.core.stopped() == "interrupted");
 }
 
 TEST_CASE("stop: of a run that could not go on is a failure of the server") {

@@ -77,14 +77,15 @@ bool World::start_scheduler(Process& process) {
       return false;
     }
     process.scheduler = std::make_unique<scheduler::DurableScheduler>(
-        std::move(core), scheduler::OpenJournal{scheduler::JournalWriter({}, now), append, sync});
+        std::move(core), scheduler::OpenJournal{scheduler::JournalWriter(now), append, sync});
   } else {
     auto reader = scheduler::JournalReader::open(std::as_bytes(std::span(before)));
     if (!reader) return refuse(reader.error());
     process.run = reader->header().run;
     auto core = make_scheduler(plan_, process.run);
-    if (const auto heard = scheduler::DurableScheduler::replay(*reader, *core); !heard)
-      return refuse(heard.error());
+    if (const auto differs = scheduler::DurableScheduler::replay(*reader, *core))
+      history_.violate(events_.now(), "replay-differs",
+                       fmt::format("the state's hash before byte {} of the journal", *differs));
     watcher_.on_replayed(events_.now(), node, *core);
     disk.cut(reader->position());
     const Duration away{wall - reader->last_wall()};

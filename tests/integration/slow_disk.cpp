@@ -1,0 +1,24 @@
+// A disk on which each sync takes RUBATO_SYNC_MS longer: loaded before the C library (LD_PRELOAD).
+#include <dlfcn.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+namespace {
+
+int slowly(const char* name, int fd) {
+  const char* const ms = std::getenv("RUBATO_SYNC_MS");
+  std::this_thread::sleep_for(std::chrono::milliseconds(ms ? std::atol(ms) : 0));
+  return reinterpret_cast<int (*)(int)>(dlsym(RTLD_NEXT, name))(fd);
+}
+
+}  // namespace
+
+extern "C" int fsync(int fd) {
+  return slowly("fsync", fd);
+}
+
+extern "C" int fdatasync(int fd) {
+  return slowly("fdatasync", fd);
+}
