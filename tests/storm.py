@@ -52,6 +52,7 @@ REST_SECONDS = 10                   # without a fault before the end, at least: 
 START_PATIENCE = 60                 # s
 END_PATIENCE = 60                   # s, from the end of training until each process has ended
 STANDSTILL_BAR = 3                  # s
+ADSP_RATE = 8                       # commits a check period; two searches may end at different rates
 LIFE = "== life "                   # begins a line of ours in a log: another process of the node
 UNTOLD_OF_WORKER = 3                # commits that the scheduler has not heard of, as tests/simulation
 PR_SET_PDEATHSIG = 1
@@ -96,6 +97,7 @@ batch = 16
 learning_rate = 0.005
 [sync.adsp]
 check_period_seconds = 1
+fixed_rate = {ADSP_RATE}
 [evaluation]
 interval_seconds = 1
 [snapshot]
@@ -500,6 +502,8 @@ def show(options, storm, clusters, runs, losses):
     calm, rough = clusters
     rates = [result["steps"] / result["seconds"] for result in runs]
     share = 100 * rates[1] / rates[0] if rates[0] else 0
+    made = [result["commits"] / result["seconds"] for result in runs]
+    committed = 100 * made[1] / made[0] if made[0] else 0
     stood = [cluster.history.standstill(cluster.began, cluster.until)[0] for cluster in clusters]
     kinds = [fault.kind for _, fault in storm.told]
     lasted = sum(fault.seconds for _, fault in storm.told)
@@ -528,6 +532,7 @@ def show(options, storm, clusters, runs, losses):
     longest, where = storm.worst()
     bar = throughput_bar(options.sync)
     tell(f"steps: {share:.1f} % of the undisturbed ones, bar {bar:g} %", share >= bar)
+    tell(f"commits: {committed:.1f} % of the undisturbed ones, bar {bar:g} %", committed >= bar)
     tell(f"answered commits lost: {lost[1]}, as the scheduler says {said[1]}, bar 0",
          lost[1] == said[1] == 0)
     tell(f"longest time without a commit: {longest:.2f} s ({where}), bar {STANDSTILL_BAR} s",

@@ -49,9 +49,9 @@ class ForgetfulRule final : public sync::CommitRule {
  public:
   explicit ForgetfulRule(std::unique_ptr<sync::CommitRule> rule) : rule_(std::move(rule)) {}
 
-  void on_start(Instant now) override {
+  void on_start(Instant now, bool anew) override {
     ++starts_;
-    rule_->on_start(now);
+    rule_->on_start(now, anew);
   }
   bool on_step_end(Instant now) override { return rule_->on_step_end(now) && starts_ == 1; }
   void on_commit_sent(Instant now) override { rule_->on_commit_sent(now); }
