@@ -62,8 +62,8 @@ Result<Variants> variants_of(const whatif::Base& base, const std::vector<whatif:
   return variants;
 }
 
-void print_json(const whatif::Forecast& base, const std::vector<whatif::Forecast>& changes,
-                const std::vector<whatif::Effect>& effects) {
+void print_forecasts(const whatif::Forecast& base, const std::vector<whatif::Forecast>& changes,
+                     const std::vector<whatif::Effect>& effects) {
   report::Json rows = report::Json::array();
   for (const std::size_t i : whatif::ranking(effects)) {
     report::Json row = whatif::forecast_json(changes[i]);
@@ -152,7 +152,7 @@ Result<void> whatif_checked(const WhatIf& options, const std::stop_token& stop) 
     RUBATO_TRY(write_file(options.html, report::times_html(page)));
   }
   if (options.json) {
-    print_json(first, rows, effects);
+    print_forecasts(first, rows, effects);
     return {};
   }
   const std::size_t width = text_columns(stdout);
