@@ -13,6 +13,7 @@
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
+#include "base/utf8.hpp"
 #include "base/words.hpp"
 #include "cli/choice/chosen_file.hpp"
 #include "cli/choice/option_runs.hpp"
@@ -112,8 +113,9 @@ Result<void> write_chosen(const cluster::ClusterSource& source, const Tried& tri
   settings.push_back({"sync_model", fmt::format("\"{}\"", tried.sync)});
   if (options.target_loss)
     settings.push_back({"stop.target_loss", fmt::format("{}", *options.target_loss)});
-  const std::string text = fmt::format("# Chosen by rubato choose from {}: {}.\n{}", source.file,
-                                       tried.text, with_settings(source.text, settings));
+  const std::string text =
+      fmt::format("# Chosen by rubato choose from {}: {}.\n{}", printable(source.file), tried.text,
+                  with_settings(source.text, settings));
   RUBATO_ASSIGN(const auto wanted,
                 cluster::parse_cluster(source.text, source.file, source.catalog_text, settings));
   RUBATO_TRY(write_file(out, text));
