@@ -396,6 +396,9 @@ Violations banned_words(const SourceFile& file) {
     const bool sleeps =
         kSleeps.contains(word) ||
         (word == "poll" && code.substr(begin + word.size()).starts_with("(nullptr"));
+    const std::string_view folder = first_folder(file.path);
+    if (word == "print" && head.ends_with("fmt::") && (folder == "cli" || folder == "report"))
+      report(line, word, "use base/print.hpp, or write_line() of base/log.hpp: others' texts");
     if (test && sleeps && file.path != "tests/pause.hpp")
       report(line, word, "wait for the event; in a loop with a deadline use tests/pause.hpp");
   });
