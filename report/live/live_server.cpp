@@ -262,8 +262,13 @@ struct LiveServer::Parts {
   std::atomic<std::size_t> readers{0};
   std::thread thread;
 
+  std::mutex making;  // guards the next two
+  std::shared_ptr<const LiveView> made_of;
+  std::shared_ptr<const std::string> made;
+
   explicit Parts(const LiveLimits& limits) : server(limits) {}
   void set_up();
+  std::shared_ptr<const std::string> page_now();
   void send_events(httplib::Response& response);
 };
 
@@ -288,7 +293,12 @@ void LiveServer::Parts::set_up() {
         return httplib::Server::HandlerResponse::Unhandled;
       });
   server.Get("/", [this](const httplib::Request&, httplib::Response& response) {
-    response.set_content(page(board->view()->texts.data), "text/html; charset=utf-8");
+    const auto text = page_now();
+    response.set_content_provider(
+        text->size(), "text/html; charset=utf-8",
+        [text](std::size_t begin, std::size_t bytes, httplib::DataSink& sink) {
+          return sink.write(text->data() + begin, bytes);
+        });
   });
   server.Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
     response.set_content(board->view()->texts.metrics, "text/plain; version=0.0.4; charset=utf-8");
@@ -300,6 +310,18 @@ void LiveServer::Parts::set_up() {
     if (response.status == 404)
       answer(response, 404, "there are / (the page), /events and /metrics");
   });
+}
+
+// Readers share it: a page is made once for the same data, and copied for nobody.
+std::shared_ptr<const std::string> LiveServer::Parts::page_now() {
+  const auto view = board->view();
+  const std::scoped_lock one_makes(making);
+  if (made_of != view) {
+    made =
+        std::make_shared<const std::string>(board->maker()([&] { return page(view->texts.data); }));
+    made_of = view;
+  }
+  return made;
 }
 
 void LiveServer::Parts::send_events(httplib::Response& response) {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <httplib.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <future>
@@ -149,6 +150,23 @@ TEST_CASE("live server: page, metrics, and nothing else") {
   CHECK(client.Get("/report.html")->status == 404);
   CHECK(client.Get("/../etc/passwd")->status == 404);
   CHECK(client.Head("/")->status == 200);
+}
+
+TEST_CASE("live server: a page is made once for the same data, and all pages by one thread") {
+  const auto board = std::make_shared<LiveBoard>(says("1"));
+  std::atomic<int> made = 0;
+  thread_local int in_this_thread = 0;
+  const auto opened = LiveServer::open("0", board, [&made](const std::string& data) {
+    ++made;
+    return data + " " + std::to_string(++in_this_thread);
+  });
+  REQUIRE(opened.has_value());
+  httplib::Client client("127.0.0.1", tests::port_of((*opened)->url()));
+  for (int i = 0; i < 3; ++i) CHECK(client.Get("/")->body == "1 1");
+  CHECK(made == 1);
+  board->publish(says("2"));
+  CHECK(client.Get("/")->body == "2 2");
+  CHECK(made == 2);
 }
 
 TEST_CASE("live server: it only tells") {
