@@ -143,8 +143,9 @@ class Ports:
 class Node:
     """A process that is started again when it fails. Its log is one file for all its lives."""
 
-    def __init__(self, place, name, words):
-        self.name, self.words = name, words
+    def __init__(self, place, name, words, prepare):
+        """prepare: what the process does before it becomes `words`."""
+        self.name, self.words, self.prepare = name, words, prepare
         self.log = place / f"{name}.log"
         self.process = None
         self.start_at = None      # when it is to be started again
@@ -158,7 +159,7 @@ class Node:
             log.write(f"{LIFE}{len(self.lives) + 1}\n")
             log.flush()
             self.process = subprocess.Popen(self.words, stdin=nothing, stdout=log, stderr=log,
-                                            start_new_session=True, preexec_fn=prepare_child)
+                                            start_new_session=True, preexec_fn=self.prepare)
         self.lives.append(self.process.pid)
 
     def running(self):
@@ -186,8 +187,12 @@ class Node:
             self.start()
 
 
-def prepare_child():
+def die_with_parent():
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def prepare_child():
+    die_with_parent()
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, FILE_BYTES_MAX))
 
 
@@ -225,7 +230,7 @@ class Cluster:
         self.began = self.until = None   # of the training
 
     def add(self, name, rubato, words):
-        self.nodes[name] = Node(self.place, name, [rubato, *words])
+        self.nodes[name] = Node(self.place, name, [rubato, *words], prepare_child)
 
     def start(self):
         for node in self.nodes.values():
