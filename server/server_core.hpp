@@ -19,7 +19,7 @@
 #include "base/time.hpp"
 #include "base/timers.hpp"
 #include "proto/joiner.hpp"
-#include "proto/notice_lines.hpp"
+#include "proto/node_log.hpp"
 #include "proto/outbox.hpp"
 #include "server/commit_values.hpp"
 #include "server/durability.hpp"
@@ -270,8 +270,7 @@ class ServerCore {
   std::optional<Leaving> leaving_;  // it was interrupted, and waits for the order of a snapshot
   std::optional<Error> failure_;
   proto::Outbox<proto::ToPeer> outbox_;
-  proto::NoticeLines notices_;
-  proto::Outbox<std::string> log_;
+  proto::NodeLog log_;
   proto::Outbox<std::string> warnings_;
 };
 

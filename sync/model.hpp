@@ -33,8 +33,8 @@ class CommitRule {
  public:
   virtual ~CommitRule() = default;
   // Training starts, or goes on after a return. `anew`: nothing was trained before, or it is
-  // dropped. What was due before a return stays due: where returns are more frequent than commits, a
-  // rule that began to count anew would never commit.
+  // dropped. What was due before a return stays due: where returns are more frequent than commits,
+  // a rule that began to count anew would never commit.
   virtual void on_start(Instant now, bool anew) = 0;
   // A mini-batch ended. Returns true when the worker should commit now. Asked again at every
   // mini-batch end until on_commit_sent: a true that could not be acted on is not lost.

@@ -251,7 +251,7 @@ void WorkerCore::on_scheduler(Instant now, const proto::Message& message) {
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
     on_stop(*stop);
   } else if (const auto* notice = std::get_if<proto::Notice>(&message.body)) {
-    if (auto line = notices_.take(now, notice->text)) log_.push(std::move(*line));
+    log_.push_notice(now, notice->text);
     if (notice->rejoin && id()) pull_again(now);
   }
 }
