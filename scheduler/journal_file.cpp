@@ -22,8 +22,10 @@ tl::unexpected<Error> error_of(ErrorCode code, const std::string& path) {
 }  // namespace
 
 Result<JournalFile> JournalFile::open(const std::string& path) {
-  std::error_code failed;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
+  const auto made = make_directories(std::filesystem::path(path).parent_path());
+  if (!made)
+    return fail(ErrorCode::BadInput,
+                fmt::format("cannot write {}: {}", path, made.error().message));
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd < 0) return error_of(ErrorCode::BadInput, path);
   JournalFile file(fd, path);
@@ -44,7 +46,8 @@ JournalFile::~JournalFile() {
   if (fd_ >= 0) close(fd_);
 }
 
-Result<std::string> JournalFile::read() const {
+Result<std::string> JournalFile::read() {
+  RUBATO_TRY(sync());
   return read_file(path_);
 }
 
@@ -72,8 +75,9 @@ Result<void> JournalFile::append(std::string_view bytes) {
 
 Result<void> JournalFile::sync() {
   if (fdatasync(fd_) != 0) return error_of(ErrorCode::Io, path_);
-  if (std::exchange(named_, true)) return {};
-  return sync_directory(std::filesystem::path(path_).parent_path());
+  if (!named_) RUBATO_TRY(sync_directory(std::filesystem::path(path_).parent_path()));
+  named_ = true;
+  return {};
 }
 
 void JournalFile::remove() {

@@ -21,7 +21,9 @@ class JournalFile {
   ~JournalFile();
 
   const std::string& path() const { return path_; }
-  [[nodiscard]] Result<std::string> read() const;
+  // What is there. It outlasts a loss of power from now on: an earlier process may have left it in
+  // the system's cache. Io.
+  [[nodiscard]] Result<std::string> read();
   // Only the first `size` bytes stay.
   [[nodiscard]] Result<void> cut(std::size_t size);
   // All or nothing. Io.

@@ -344,8 +344,9 @@ class FileStorage final : public Storage {
       const std::string path = path_of(slot);
       if (!std::filesystem::exists(path)) continue;
       const auto snapshot = read_snapshot(path, Reader::Wanted::Sizes);
-      if (!snapshot) {
-        all.refused.push_back(snapshot.error().message);
+      const auto synced = sync_file(path);
+      if (!snapshot || !synced) {
+        all.refused.push_back((snapshot ? synced.error() : snapshot.error()).message);
       } else if (snapshot->cluster != options_.cluster) {
         all.refused.push_back(path + ": is a snapshot of another cluster");
       } else {
@@ -354,11 +355,16 @@ class FileStorage final : public Storage {
       }
     }
     std::ranges::sort(all.snapshots, {}, [](const Found& found) { return found.info.number; });
-    if (!options_.journal) return all;
-    parts_ = find_parts(place_, all.refused);
-    for (const FoundPart& part : parts_) note_base(part.part, part.index);
+    if (options_.journal) found_ = find_parts(place_, all.refused);
+    // The names, too: nothing that is found may go with the power, once others know of it.
+    if (const auto synced = sync_directory(options_.directory); !synced) {
+      all.refused.push_back(synced.error().message);
+      all.snapshots.clear();
+      found_.parts.clear();
+    }
+    for (const FoundPart& part : found_.parts) note_base(part.part, part.index);
     for (Found& found : all.snapshots)
-      for (const FoundPart& part : parts_after(parts_, found.info))
+      for (const FoundPart& part : parts_after(found_.parts, found.info))
         found.journal_commits += part.commits;
     return all;
   }
@@ -380,6 +386,7 @@ class FileStorage final : public Storage {
     RUBATO_CHECK(!next_ && !saved_, "one snapshot is written at a time");
     next_slot_ = slot_for(snapshot.info, keep);
     next_info_ = snapshot.info;
+    next_common_ = keep != 0;
     next_part_ = last_part_;
     next_ = std::move(snapshot);
     changed_.notify_all();
@@ -397,7 +404,7 @@ class FileStorage final : public Storage {
   bool journals() const override { return options_.journal; }
   void begin_part(const Part& part) override {
     if (!writer_)
-      writer_ = std::make_unique<PartWriter>(place_, parts_, options_.wake, PartWriter::Limits());
+      writer_ = std::make_unique<PartWriter>(place_, found_, options_.wake, PartWriter::Limits());
     last_part_ = writer_->begin(part);
     note_base(part, *last_part_);
   }
@@ -413,7 +420,7 @@ class FileStorage final : public Storage {
                   const Replay& f) override {
     Replayed replayed;
     auto& lines = replayed.lines;
-    const auto chain = parts_after(parts_, info);
+    const auto chain = parts_after(found_.parts, info);
     for (const FoundPart& part : chain) {
       if (part.part.setbacks != setbacks) return replayed;
       const auto done = read_part(part, f);
@@ -428,10 +435,12 @@ class FileStorage final : public Storage {
             "disk is damaged",
             part.path, part.size - part.bytes));
     }
-    replayed.whole = !chain.empty() && chain.back().index == parts_.back().index;
-    if (!chain.empty() && !replayed.whole && parts_.back().part.run == info.run)
+    if (chain.empty()) return replayed;
+    replayed.whole = chain.back().index + 1 == found_.next_index;
+    const FoundPart& last = found_.parts.back();
+    if (last.index != chain.back().index && last.part.run == info.run)
       lines.push_back(fmt::format("{}: does not follow {}, which is damaged: it is not used",
-                                  parts_.back().path, chain.back().path));
+                                  last.path, chain.back().path));
     return replayed;
   }
 
@@ -444,8 +453,11 @@ class FileStorage final : public Storage {
     std::erase_if(bases_, same);
     bases_.push_back({part.run, part.base, index});
   }
-  // Parts that no snapshot on disk needs.
+  // Parts that no snapshot on disk needs. Of another run: once all servers have a snapshot of this
+  // one, there is nothing to go back to in the other.
   void remove_parts() {
+    if (next_common_ && !std::exchange(others_removed_, true))
+      remove_other_runs(place_, next_info_.run);
     if (!writer_) return;
     std::uint64_t needed = std::numeric_limits<std::uint64_t>::max();
     for (const Base& base : bases_)
@@ -493,11 +505,13 @@ class FileStorage final : public Storage {
     std::uint64_t number = 0;
     std::uint64_t index = 0;
   };
-  std::vector<Base> bases_;       // where the part after each snapshot is
-  std::vector<FoundPart> parts_;  // of earlier lives
+  std::vector<Base> bases_;  // where the part after each snapshot is
+  FoundParts found_;         // of earlier lives
   std::array<proto::SnapshotInfo, kSnapshotsKept> slots_{};  // what the files hold
   std::uint64_t next_slot_ = 0;                              // of the last save()
   proto::SnapshotInfo next_info_;
+  bool next_common_ = false;                // all servers have a snapshot of its run
+  bool others_removed_ = false;             // the parts of other runs
   std::optional<std::uint64_t> last_part_;  // that was begun; nothing: none was
   std::optional<std::uint64_t> next_part_;  // the same at the last save()
   std::mutex mutex_;  // guards saved_ and next_slot_, and next_ while it is empty
@@ -517,11 +531,9 @@ Result<std::unique_ptr<Storage>> open_storage(const FileStorageOptions& options)
                 fmt::format("--state needs a --name that can name a file, unlike '{}': no '/', no "
                             "'.' in front",
                             name));
-  std::error_code failed;
-  std::filesystem::create_directories(options.directory, failed);
-  if (failed)
+  if (const auto made = make_directories(options.directory); !made)
     return fail(ErrorCode::BadInput,
-                fmt::format("--state {}: {}", options.directory, failed.message()));
+                fmt::format("--state {}: {}", options.directory, made.error().message));
   RUBATO_ASSIGN(auto lock, ServerLock::take(options));
   return std::make_unique<FileStorage>(options, std::move(lock));
 }

@@ -90,34 +90,44 @@ Result<void> for_each_addition(std::FILE* file, const PartHead& part, std::uint6
   return {};
 }
 
+// The head of a part of this server and cluster. Error: why it is none, without the path.
+Result<PartHead> head_of(std::FILE* file, const JournalPlace& place) {
+  const auto no = [](const char* why) { return fail(ErrorCode::Corrupt, why); };
+  PartHead head;
+  // A process may die before the head is whole: then nothing in the part was acknowledged.
+  if (!get(file, head)) return no("is too short for a journal; nothing in it was acknowledged");
+  if (head.magic != kJournalMagic) return no("is no journal of a server");
+  if (head.format != kJournalFormat) return no("is a journal of another version of rubato");
+  if (head.sum != sum_of(head)) return no("fails its checksum: it is damaged");
+  if (head.cluster != place.cluster) return no("is a journal of another cluster");
+  return head;
+}
+
 // Nothing: it is no part of this server, and `refused` says why.
-std::optional<FoundPart> look_at_part(const std::string& path, const JournalPlace& place,
+std::optional<FoundPart> look_at_part(const std::string& path, std::uint64_t index,
+                                      const JournalPlace& place,
                                       std::vector<std::string>& refused) {
-  const auto no = [&](const char* why) {
+  const auto no = [&](const std::string& why) {
     refused.push_back(fmt::format("{}: {}", path, why));
     return std::nullopt;
   };
   const File file(std::fopen(path.c_str(), "rb"), &std::fclose);
   if (!file) return no(std::strerror(errno));
-  PartHead head;
-  // A process may die before the head is whole: then nothing in the part was acknowledged.
-  if (!get(file.get(), head))
-    return no("is too short for a journal; nothing in it was acknowledged");
-  if (head.magic != kJournalMagic) return no("is no journal of a server");
-  if (head.format != kJournalFormat) return no("is a journal of another version of rubato");
-  if (head.sum != sum_of(head)) return no("fails its checksum: it is damaged");
-  if (head.cluster != place.cluster) return no("is a journal of another cluster");
+  const auto head = head_of(file.get(), place);
+  if (!head) return no(head.error().message);
+  if (head->index != index) return no("was the journal of another number");
+  if (const auto synced = sync_file(path); !synced) return no(synced.error().message);
   std::error_code failed;
-  FoundPart found{
-      .index = head.index,
-      .part = {head.run, head.base, static_cast<std::uint32_t>(head.setbacks), head.continues != 0},
-      .follows = head.follows,
-      .bytes = sizeof head,
-      .size = std::filesystem::file_size(path, failed),
-      .commits = 0,
-      .path = path};
+  FoundPart found{.index = head->index,
+                  .part = {head->run, head->base, static_cast<std::uint32_t>(head->setbacks),
+                           head->continues != 0},
+                  .follows = head->follows,
+                  .bytes = sizeof *head,
+                  .size = std::filesystem::file_size(path, failed),
+                  .commits = 0,
+                  .path = path};
   const auto read = for_each_addition(
-      file.get(), head, found.size,
+      file.get(), *head, found.size,
       [&](std::span<const std::byte>, const AdditionHead& each, std::uint64_t end) -> Result<void> {
         found.bytes = end;
         found.commits += each.commits;
@@ -127,14 +137,9 @@ std::optional<FoundPart> look_at_part(const std::string& path, const JournalPlac
   return found;
 }
 
-tl::unexpected<Error> io_error(const char* what, const std::string& path) {
-  return fail(ErrorCode::Io, fmt::format("{} {}: {}", what, path, std::strerror(errno)));
-}
-
-}  // namespace
-
-std::vector<FoundPart> find_parts(const JournalPlace& place, std::vector<std::string>& refused) {
-  std::vector<FoundPart> found;
+// Calls f(path, index) for each file that is named like a part of this server.
+template <class F>
+void for_each_part(const JournalPlace& place, F f) {
   const std::string begin = place.server + ".";
   const std::string end = ".journal";
   std::error_code failed;
@@ -143,14 +148,41 @@ std::vector<FoundPart> find_parts(const JournalPlace& place, std::vector<std::st
     if (name.size() <= begin.size() + end.size() || !name.starts_with(begin) ||
         !name.ends_with(end))
       continue;
-    const auto digits =
-        std::string_view(name).substr(begin.size(), name.size() - begin.size() - end.size());
-    if (!std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; })) continue;
-    if (auto part = look_at_part(entry.path().string(), place, refused))
-      found.push_back(std::move(*part));
+    const char* const last = name.data() + name.size() - end.size();
+    std::uint64_t index = 0;
+    const auto [behind, error] = std::from_chars(name.data() + begin.size(), last, index);
+    if (error == std::errc() && behind == last) f(entry.path().string(), index);
   }
-  std::ranges::sort(found, {}, &FoundPart::index);
+}
+
+tl::unexpected<Error> io_error(const char* what, const std::string& path) {
+  return fail(ErrorCode::Io, fmt::format("{} {}: {}", what, path, std::strerror(errno)));
+}
+
+}  // namespace
+
+FoundParts find_parts(const JournalPlace& place, std::vector<std::string>& refused) {
+  FoundParts found;
+  for_each_part(place, [&](const std::string& path, std::uint64_t index) {
+    // A part is used once its head is on disk. A file without one may be written over.
+    std::error_code failed;
+    if (std::filesystem::file_size(path, failed) >= sizeof(PartHead) || failed)
+      found.next_index = std::max(found.next_index, index + 1);
+    if (auto part = look_at_part(path, index, place, refused))
+      found.parts.push_back(std::move(*part));
+  });
+  std::ranges::sort(found.parts, {}, &FoundPart::index);
   return found;
+}
+
+void remove_other_runs(const JournalPlace& place, Incarnation run) {
+  std::vector<std::string> others;
+  for_each_part(place, [&](const std::string& path, std::uint64_t) {
+    const File file(std::fopen(path.c_str(), "rb"), &std::fclose);
+    const auto head = file ? head_of(file.get(), place) : fail(ErrorCode::Io, "");
+    if (head && head->run != run) others.push_back(path);
+  });
+  for (const std::string& path : others) std::remove(path.c_str());
 }
 
 std::vector<FoundPart> parts_after(const std::vector<FoundPart>& parts,
@@ -180,18 +212,18 @@ Result<void> read_part(const FoundPart& part, const Storage::Replay& f) {
       [&](std::span<const std::byte> log, const AdditionHead&, std::uint64_t) { return f(log); });
 }
 
-PartWriter::PartWriter(JournalPlace place, const std::vector<FoundPart>& found,
-                       std::function<void()> wake, const Limits& limits)
-    : place_(std::move(place)), wake_(std::move(wake)), limits_(limits) {
-  if (!found.empty()) {
-    next_index_ = found.back().index + 1;
-    written_ = found.back().bytes;
+PartWriter::PartWriter(JournalPlace place, const FoundParts& found, std::function<void()> wake,
+                       const Limits& limits)
+    : place_(std::move(place)),
+      wake_(std::move(wake)),
+      limits_(limits),
+      next_index_(found.next_index) {
+  if (!found.parts.empty()) {
+    run_ = found.parts.back().part.run;
+    written_ = found.parts.back().bytes;
   }
-  for (const FoundPart& each : found) {
-    if (each.part.run != found.back().part.run) continue;
-    files_.emplace_back(each.index, each.path);
-    run_ = each.part.run;
-  }
+  for (const FoundPart& each : found.parts)
+    if (each.part.run == run_) files_.emplace_back(each.index, each.path);
   thread_ = std::jthread([this](const std::stop_token& stop) { write_all(stop); });
 }
 

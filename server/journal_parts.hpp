@@ -45,9 +45,16 @@ struct FoundPart {
   std::string path;
 };
 
-// All parts of this server and cluster, by index. Reads and checks everything. `refused`: lines
-// about files that are none.
-std::vector<FoundPart> find_parts(const JournalPlace& place, std::vector<std::string>& refused);
+struct FoundParts {
+  std::vector<FoundPart> parts;  // of this server and cluster, by index
+  std::uint64_t next_index = 0;  // above those that the names of all files tell, also refused ones
+};
+// Reads and checks everything, and syncs it: an earlier process may have left it in the system's
+// cache. `refused`: lines about files that are no part.
+FoundParts find_parts(const JournalPlace& place, std::vector<std::string>& refused);
+
+// Removes the parts of this server and cluster that belong to another run than this one.
+void remove_other_runs(const JournalPlace& place, Incarnation run);
 
 // Which parts lead on from the snapshot, in order; none: it has no journal.
 std::vector<FoundPart> parts_after(const std::vector<FoundPart>& parts,
@@ -66,7 +73,7 @@ class PartWriter {
 
   // `found`: what is there. `wake`: called on the writing thread when more is on disk, or never
   // will be; may be empty.
-  PartWriter(JournalPlace place, const std::vector<FoundPart>& found, std::function<void()> wake,
+  PartWriter(JournalPlace place, const FoundParts& found, std::function<void()> wake,
              const Limits& limits);
   // All additions are on disk then, unless the disk refuses them.
   ~PartWriter();
