@@ -107,6 +107,22 @@ Result<void> sync_opened(const std::string& name, int flags, const char* what) {
 
 }  // namespace
 
+ErrorCode kind_of(int error) {
+  switch (error) {
+    case EACCES:
+    case EEXIST:
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENOENT:
+    case ENOTDIR:
+    case EPERM:
+      return ErrorCode::BadInput;
+    default:
+      return ErrorCode::Io;
+  }
+}
+
 Result<void> sync_directory(const std::filesystem::path& path) {
   return sync_opened(path.empty() ? "." : path.string(), O_DIRECTORY, "the directory");
 }
@@ -127,7 +143,8 @@ Result<void> make_directories(const std::filesystem::path& path) {
     RUBATO_TRY(make_directories(parent));
   std::filesystem::create_directory(whole, failed);
   if (failed)
-    return fail(ErrorCode::Io, fmt::format("cannot make {}: {}", path.string(), failed.message()));
+    return fail(kind_of(failed.value()),
+                fmt::format("cannot make {}: {}", path.string(), failed.message()));
   return sync_directory(parent);
 }
 

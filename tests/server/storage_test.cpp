@@ -504,7 +504,8 @@ TEST_CASE("storage: what cannot be synced is not used, and a line says so") {
     SyncedFiles::fail("");
     CHECK(found.snapshots.size() == each.snapshots);
     REQUIRE(found.refused.size() == each.lines);
-    CHECK(found.refused[0].find(each.path + ": Input/output error") != std::string::npos);
+    CHECK(found.refused[0].find(each.path) != std::string::npos);
+    CHECK(found.refused[0].ends_with(": Input/output error"));
     if (found.snapshots.empty()) continue;
     CHECK(replayed(*storage, 1).all == each.replayed);
     CHECK_FALSE(replayed(*storage, 1).whole);
@@ -535,6 +536,24 @@ TEST_CASE("storage: no part is written over that may hold answered commits") {
   storage->begin_part({.run = 7, .continues = false});
   wait_until_synced(*storage, storage->append(log_of("new "), 1));
   CHECK(std::filesystem::file_size(directory.path("server-1.4.journal")) > 4096);
+}
+
+TEST_CASE("storage: what decays after the inventory is not counted as replayed") {
+  const TempDirectory directory;
+  live_and_die(directory.path());
+  const std::string last = directory.path("server-1.2.journal");
+  const auto storage = with_journal(directory.path());
+  CHECK(storage->list().snapshots[0].journal_commits == 2);
+  std::string bytes = bytes_of(last);
+  bytes[5000] = static_cast<char>(~bytes[5000]);
+  std::ofstream(last, std::ios::binary) << bytes;
+  const auto told = replayed(*storage, 1);
+  CHECK(told.all == "one ");
+  CHECK(told.commits == 1);
+  CHECK_FALSE(told.whole);
+  REQUIRE(told.lines.size() == 1);
+  CHECK(told.lines[0] ==
+        last + ": was damaged after it was read first: what is behind byte 4096 is lost");
 }
 
 TEST_CASE("storage: journals of other runs go once all servers have a snapshot of the new run") {
