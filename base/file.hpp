@@ -50,6 +50,18 @@ class WholeFile {
 // one.
 [[nodiscard]] Result<void> sync_directory(const std::filesystem::path& path);
 
+// BadInput for a reason of the system that no later try does away with, such as a path without its
+// directory or without permission; else Io, such as a full disk.
+ErrorCode kind_of(int error);
+
+// What the file holds outlasts a loss of power, whoever wrote it. For a file that an earlier
+// process has left: the system may not have written it to the disk yet.
+[[nodiscard]] Result<void> sync_file(const std::filesystem::path& path);
+
+// Makes a directory, and those above it that are missing. Their names outlast a loss of power, also
+// those that an earlier process made.
+[[nodiscard]] Result<void> make_directories(const std::filesystem::path& path);
+
 // From the root, without "." and "..". Nothing has to be there.
 std::string absolute_path(const std::string& path);
 

@@ -111,6 +111,8 @@ class ServerCore {
   const std::optional<proto::NodeId>& id() const { return id_; }
   // The reason, once the scheduler has ended the run.
   const std::optional<std::string>& stopped() const { return stopped_; }
+  // It was interrupted, and hears no worker while its last snapshot is written.
+  bool writes_last() const { return leaving_ && leaving_->saves; }
   bool interrupted() const { return interrupted_; }  // that is why
   // Set when the shard cannot go on: it was refused, it hears no scheduler, or (Gone) its run ended
   // without its knowledge.

@@ -11,6 +11,7 @@ namespace {
 
 constexpr Duration kCopyLook = Duration::from_ms(100);  // until the copy of a worker has ended
 constexpr Duration kRestartSoon = Duration::from_seconds(1);
+constexpr Duration kOffAfterKill = Duration::from_seconds(5);
 
 }  // namespace
 
@@ -82,24 +83,34 @@ void World::apply(const Fault& fault) {
       network_.set_mischief({.repeat = fault.amount});
       return until_healed(fault.lasts, [this] { network_.set_mischief({}); });
     case FaultKind::SlowDisk:
-      node->snapshots.write = Duration::from_seconds(fault.amount);
-      node->snapshots.more_sync = Duration::from_seconds(fault.amount / 20);
+      node->disk->write = Duration::from_seconds(fault.amount);
+      node->disk->more_sync = Duration::from_seconds(fault.amount / 20);
       return until_healed(fault.lasts, [node] {
-        node->snapshots.write = Duration::from_ms(50);
-        node->snapshots.more_sync = {};
+        node->disk->write = Duration::from_ms(50);
+        node->disk->more_sync = {};
       });
     case FaultKind::FullDisk:
-      node->snapshots.full = true;
-      node->journal.set_full(true);
-      return until_healed(fault.lasts, [node] {
-        node->snapshots.full = false;
-        node->journal.set_full(false);
-      });
+      node->disk->full = true;
+      return until_healed(fault.lasts, [node] { node->disk->full = false; });
+    case FaultKind::ReadOnly:
+      node->disk->read_only = true;
+      return until_healed(fault.lasts, [node] { node->disk->read_only = false; });
+    case FaultKind::Misdirect:
+      node->flipped = true;
+      node->disk->misdirected = static_cast<int>(fault.amount);
+      node->damages += node->disk->misdirected;
+      if (node->role == proto::Role::Scheduler) node->last_state.clear();
+      return until_healed(fault.lasts, [node] { node->disk->misdirected = 0; });
     case FaultKind::PowerOff:
       return power_off(*node, lasts);
     case FaultKind::PowerOffAll:
       for (const auto& each : nodes_) power_off(*each, lasts * (0.5 + rng_.uniform()));
       return;
+    case FaultKind::PowerAfterKill:
+      kill(*node, lasts);
+      return events_.after(lasts + Duration::from_seconds(fault.amount), [this, node] {
+        if (events_.now() < heals_at_) power_off(*node, kOffAfterKill);
+      });
     case FaultKind::FlipBit:
       return flip_bit(*node);
     case FaultKind::Join:
@@ -111,10 +122,11 @@ void World::apply(const Fault& fault) {
       node->process->worker->on_interrupt(clock(*node->process));
       return speak(*node->process);
     case FaultKind::Restart:
-      if (!node->process || node->process->frozen) return;
-      node->restarts_after = lasts;
-      node->process->server->on_interrupt(clock(*node->process));
-      return speak(*node->process);
+      return restart(*node, lasts);
+    case FaultKind::RestartAll:
+      for (const auto& each : nodes_)
+        if (each->role != proto::Role::Worker) restart(*each, lasts * (0.5 + rng_.uniform()));
+      return;
     case FaultKind::SecondStart:
       if (!node->process) return;
       node->twice = true;
@@ -153,13 +165,21 @@ void World::kill_again(Node& node, int times, Duration between) {
                 [this, &node, times, between] { kill_again(node, times - 1, between); });
 }
 
+// It is interrupted, ends in order, and another begins later.
+void World::restart(Node& node, Duration back_after) {
+  Process* const process = node.process;
+  if (!process || process->frozen) return;
+  node.restarts_after = back_after;
+  if (process->scheduler) return end(*process, 130, "interrupted");
+  process->server->on_interrupt(clock(*process));
+  speak(*process);
+}
+
 void World::power_off(Node& node, Duration off) {
   if (node.process) end(*node.process, std::nullopt, "loses power", Network::Ended::PowerOff, off);
   node.clock = Duration::from_seconds(1 + 20 * rng_.uniform());
-  if (node.role == proto::Role::Scheduler) {
-    node.journal.lose_power(events_.now(), rng_);
-    node.last_state.clear();
-  }
+  node.disk->lose_power(rng_);
+  node.last_state.clear();
   start_after(node, off);
 }
 
@@ -273,14 +293,9 @@ void World::strangers(int count) {
 
 void World::flip_bit(Node& node) {
   node.flipped = true;
-  if (node.role == proto::Role::Scheduler) {
-    node.journal.flip_bit(rng_);
-    node.last_state.clear();
-    return;
-  }
-  if (node.snapshots.journals && rng_.below(2) == 0) return node.snapshots.damage_journal(rng_);
-  auto& slot = node.snapshots.slots[rng_.below(node.snapshots.slots.size())];
-  if (slot) slot->damaged = true;
+  ++node.damages;
+  node.disk->flip_bit(rng_);
+  node.last_state.clear();
 }
 
 void World::at_end(const Fault& fault) {

@@ -77,6 +77,7 @@ const std::vector<BugRow>& planted_bugs() {
       {Bug::TornSnapshot, "torn-snapshot", "snapshot-content"},
       {Bug::TwoTimelines, "two-timelines", "mixed-moments"},
       {Bug::LosesAnswered, "loses-answered", "answered-lost"},
+      {Bug::TrustsCache, "trusts-cache", "answered-lost"},
       {Bug::ReplaysTwice, "replays-twice", "snapshot-content"},
       {Bug::Overstated, "overstated", "loss-untold"},
       {Bug::UnwrittenInput, "unwritten-input", "replay-differs"},

@@ -22,6 +22,7 @@ enum class Bug {
   TornSnapshot,     // a storage hands out a snapshot of which one chunk is another's
   TwoTimelines,     // a storage calls an older snapshot by the newer one's number
   LosesAnswered,    // a storage does not give back the last addition to a journal
+  TrustsCache,      // a process does not sync what an earlier one has left
   ReplaysTwice,     // a storage gives each addition to a journal twice
   Overstated,       // a storage says that a snapshot holds more commits than it does
   UnwrittenInput,   // the journal leaves out an input that changed the scheduler

@@ -27,6 +27,8 @@ class Watcher {
   void on_order() { seconds_without_order_ = 0; }
   // By the scheduler.
   void on_server_heard(Instant now, Incarnation server) { heard_[server] = now; }
+  // A storage gave what nobody has saved.
+  void on_wrong(Instant now, const Node& server, const std::string& what);
   // A server begins to write one. Returns: its number as a save.
   std::uint64_t on_saving(Instant now, const Process& server, std::uint64_t number);
   const ShardModel::State& saved_state(std::uint64_t save) const { return saves_.at(save).state; }

@@ -69,12 +69,13 @@ class World {
   void start(Node& node);
   void start_after(Node& node, Duration time);
   bool start_scheduler(Process& process);
-  void start_server(Process& process);
+  bool start_server(Process& process);
   void start_worker(Process& process);
   // `code`: 0 to 2, 130; nothing: it was killed.
   void end(Process& process, std::optional<int> code, const std::string& why,
            Network::Ended how = Network::Ended::Orderly, Duration off = {});
   void bury(Process& process);
+  ProcessDisk& give_disk(Process& process);
 
   // --- faults.cpp --------------------------------------------------------------------------------
   void plan_faults();
@@ -83,6 +84,7 @@ class World {
   void until_healed(double seconds, std::function<void()> undo);
   void kill(Node& node, Duration back_after);
   void kill_again(Node& node, int times, Duration between);
+  void restart(Node& node, Duration back_after);
   void power_off(Node& node, Duration off);
   void freeze(Node& node, double seconds);
   void thaw(Process& process);
