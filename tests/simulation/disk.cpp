@@ -87,6 +87,7 @@ std::optional<Result<void>> WatchedStorage::poll_saved() {
   auto saved = storage_->poll_saved();
   if (!saved) return saved;
   if (*saved && saving_breaks_ == breaks_) holds_answers_ = false;
+  if (*saved) saved_ = saving_;
   saving_.reset();
   return saved;
 }

@@ -102,8 +102,8 @@ class WatchedStorage final : public server::Storage {
   std::optional<Marked> tell_synced();
   // The save() that holds the same as the shard after the last replay(), if that did anything.
   std::optional<std::uint64_t> replayed() const { return replayed_; }
-  // The save() that is being written.
-  std::optional<std::uint64_t> saving() const { return saving_; }
+  // The save() that is being written, or else the last one that was.
+  std::optional<std::uint64_t> newest_save() const { return saving_ ? saving_ : saved_; }
   // The process ends in order: what it writes, it writes to the end. Nothing is called after it.
   void finish() { storage_.reset(); }
 
@@ -113,7 +113,7 @@ class WatchedStorage final : public server::Storage {
   Hooks hooks_;
   Bug bug_;
   std::vector<proto::SnapshotInfo> found_;
-  std::optional<std::uint64_t> saving_;
+  std::optional<std::uint64_t> saving_, saved_;
   StorageRecord::Number last_ = 0;  // addition
   struct Unmarked {
     StorageRecord::Number addition = 0;

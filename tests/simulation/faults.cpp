@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "proto/routes.hpp"
+#include "tests/proto/samples.hpp"
 #include "tests/simulation/world.hpp"
 
 namespace rubato::simulation {
@@ -11,6 +13,7 @@ namespace {
 
 constexpr Duration kCopyLook = Duration::from_ms(100);  // until the copy of a worker has ended
 constexpr Duration kRestartSoon = Duration::from_seconds(1);
+constexpr Duration kSlowBefore = Duration::from_seconds(15);  // the end of the run
 constexpr Duration kOffAfterKill = Duration::from_seconds(5);
 
 }  // namespace
@@ -24,7 +27,8 @@ Node& World::node_of(const std::string& name) {
 void World::plan_faults() {
   for (const Fault& fault : plan_.faults)
     events_.at(Instant{} + Duration::from_seconds(fault.at), [this, &fault] {
-      const bool later = fault.kind == FaultKind::ResetAtEnd || fault.kind == FaultKind::CutAtEnd;
+      const bool later = fault.kind == FaultKind::ResetAtEnd || fault.kind == FaultKind::CutAtEnd ||
+                         fault.kind == FaultKind::SlowAtEnd;
       if (later || events_.now() >= heals_at_) return;
       history_.line(events_.now(), "fault: " + to_line(fault));
       apply(fault);
@@ -139,6 +143,11 @@ void World::apply(const Fault& fault) {
     case FaultKind::Boast:
       node->boasts += static_cast<int>(fault.amount);
       return;
+    case FaultKind::BadLoss:
+      node->bad_losses += static_cast<int>(fault.amount);
+      return;
+    case FaultKind::WrongKinds:
+      return wrong_kinds(*node, static_cast<int>(fault.amount));
     case FaultKind::Strangers:
       return strangers(static_cast<int>(fault.amount));
     case FaultKind::WallClock:
@@ -146,6 +155,7 @@ void World::apply(const Fault& fault) {
       return;
     case FaultKind::ResetAtEnd:
     case FaultKind::CutAtEnd:
+    case FaultKind::SlowAtEnd:
       return;
   }
 }
@@ -261,15 +271,46 @@ void World::swizzle(double seconds) {
 }
 
 // Somebody who has found the scheduler's port.
-void World::strangers(int count) {
+ProcessId World::make_stranger() {
   const auto stranger = static_cast<ProcessId>(processes_.size() + 1);
-  const auto place = static_cast<Place>(nodes_.size());
   auto nobody = std::make_unique<Process>();
   nobody->id = stranger;
   nobody->ended = true;
   by_id_[stranger] = nobody.get();
   processes_.push_back(std::move(nobody));
-  network_.open(stranger, place, false);
+  network_.open(stranger, static_cast<Place>(nodes_.size()), false);
+  return stranger;
+}
+
+// A member that lies: its own process does not hear the answers.
+void World::wrong_kinds(Node& node, int count) {
+  const Process* const process = node.process;
+  if (!process) return;
+  proto::NodeId sender{node.role, 0};
+  if (process->server && process->server->id()) sender = *process->server->id();
+  if (process->worker && process->worker->id()) sender = *process->worker->id();
+  const auto all = proto::samples::every_message();
+  const ProcessId stranger = make_stranger();
+  for (const auto& to : nodes_) {
+    if (to->role == proto::Role::Worker) continue;
+    const auto peer = network_.connect(stranger, to->place);
+    for (int i = 0; i < count; ++i) {
+      proto::Message message = all[rng_.below(all.size())];
+      if (has_route(node.role, to->role, message.body)) continue;
+      message.cluster = kCluster;
+      message.sender = sender;
+      message.incarnation = process->incarnation;
+      auto parcel = std::make_shared<Parcel>();
+      parcel->from = stranger;
+      parcel->sent = events_.now();
+      parcel->frame = proto::encode(message);
+      network_.send(stranger, peer, std::move(parcel));
+    }
+  }
+}
+
+void World::strangers(int count) {
+  const ProcessId stranger = make_stranger();
   const auto peer = network_.connect(stranger, 0);
   for (int i = 0; i < count; ++i) {
     auto parcel = std::make_shared<Parcel>();
@@ -296,6 +337,15 @@ void World::flip_bit(Node& node) {
   ++node.damages;
   node.disk->flip_bit(rng_);
   node.last_state.clear();
+}
+
+// A snapshot is still being written when the run ends.
+void World::slow_at_end(Instant stop) {
+  for (const Fault& fault : plan_.faults)
+    if (fault.kind == FaultKind::SlowAtEnd)
+      events_.at(stop - kSlowBefore, [this, &fault] {
+        node_of(fault.node).disk->write = Duration::from_seconds(fault.amount);
+      });
 }
 
 void World::at_end(const Fault& fault) {

@@ -102,6 +102,7 @@ struct Node {
   int not_finite = 0;          // so many updates to come
   bool lies = false;           // and does not say so
   int spoilt = 0;              // updates of its that held a NaN
+  int bad_losses = 0;          // so many steps to come
   int boasts = 0;              // so many reports to come
   bool boasted = false;        // one at least
   int commits_since_heal = 0;  // answered

@@ -24,7 +24,7 @@ struct FaultRow {
   double least, most;
 };
 
-constexpr std::array<FaultRow, 33> kKinds = {{
+constexpr std::array<FaultRow, 36> kKinds = {{
     {FaultKind::Kill, "kill", Whom::Any, false, 1, 8, 0, 0},
     {FaultKind::KillAll, "kill-all", Whom::Nobody, false, 1, 8, 0, 0},
     {FaultKind::Again, "again", Whom::Any, false, 0.5, 8, 2, 8},
@@ -54,10 +54,13 @@ constexpr std::array<FaultRow, 33> kKinds = {{
     {FaultKind::NotFinite, "not-finite", Whom::Worker, false, 0, 0, 1, 12},
     {FaultKind::Lie, "lie", Whom::Worker, false, 0, 0, 1, 12},
     {FaultKind::Boast, "boast", Whom::Worker, false, 0, 0, 1, 3},
+    {FaultKind::BadLoss, "bad-loss", Whom::Worker, false, 0, 0, 1, 12},
+    {FaultKind::WrongKinds, "wrong-kinds", Whom::Any, false, 0, 0, 5, 40},
     {FaultKind::Strangers, "strangers", Whom::Nobody, false, 0, 0, 10, 100},
     {FaultKind::WallClock, "wall-clock", Whom::Nobody, false, 0, 0, -600, 900},
     {FaultKind::ResetAtEnd, "reset-at-end", Whom::Any, false, 0, 0, 0, 0},
     {FaultKind::CutAtEnd, "cut-at-end", Whom::Any, false, 1, 6, 0, 0},
+    {FaultKind::SlowAtEnd, "slow-at-end", Whom::Server, false, 0, 0, 1, 10},
 }};
 
 const FaultRow& row_of(FaultKind kind) {

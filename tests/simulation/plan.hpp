@@ -43,10 +43,13 @@ enum class FaultKind {
   NotFinite,       // so many (`amount`) updates of a worker hold a NaN
   Lie,             // the same, and it does not say so
   Boast,           // so many (`amount`) reports of a worker tell of absurd steps
-  Strangers,       // so many (`amount`) frames of noise and questions reach the scheduler
-  WallClock,       // of the scheduler's machine jumps by `amount` seconds
-  ResetAtEnd,      // `node` loses its connections when the run ends
-  CutAtEnd,        // `node` is isolated for `lasts` from then on
+  BadLoss,         // so many (`amount`) steps of a worker have a loss that is not finite
+  WrongKinds,  // so many (`amount`) messages in the name of `node` that it never sends reach all
+  Strangers,   // so many (`amount`) frames of noise and questions reach the scheduler
+  WallClock,   // of the scheduler's machine jumps by `amount` seconds
+  ResetAtEnd,  // `node` loses its connections when the run ends
+  CutAtEnd,    // `node` is isolated for `lasts` from then on
+  SlowAtEnd,   // a server's disk takes `amount` seconds a snapshot from 15 s before on
 };
 
 struct Fault {

@@ -67,7 +67,9 @@ bool World::start_scheduler(Process& process) {
   const Instant now = clock(process);
   const std::int64_t wall = kWallZero + events_.now().ns + node.wall.ns;
   const auto append = [this, &process](std::string_view record) -> Result<void> {
-    if (bug_ == Bug::UnwrittenInput && ++bug_turns_ % kUnwrittenEvery == 0) return {};
+    const bool turn = ++bug_turns_ % kUnwrittenEvery == 0;
+    if (bug_ == Bug::UnwrittenInput && turn) return {};
+    if (bug_ == Bug::PayloadKept && turn) RUBATO_TRY(process.journal->append(unreadable_record()));
     return process.journal->append(record);
   };
   const auto sync = [&process] { return process.journal->sync(); };
@@ -175,13 +177,14 @@ void World::end(Process& process, std::optional<int> code, const std::string& wh
       node.last_answered = process.model->answered();
       node.last_setbacks = process.model->setbacks();
     }
-    const auto saving = process.storage->saving();
+    const auto saving = process.storage->newest_save();
     if (code) process.storage->finish();
     std::optional<std::uint64_t> written;
     for (const auto& kept : node.record->on_disk())
       if (code && saving == kept.save) written = saving;
     node.last_kept = code == 130 && !process.loses ? written : std::nullopt;
     if (plan_.journal) node.last_kept = 0;  // with its journal any snapshot has
+    if (code == 0 && process.model) watcher_.on_server_end(events_.now(), process);
   }
   if (process.scheduler) {
     const scheduler::Scheduler& core = process.scheduler->core();

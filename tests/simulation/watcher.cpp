@@ -187,6 +187,7 @@ void Watcher::on_end_of_healing(Instant now, Instant healed) {
 void Watcher::on_scheduler_line(Instant now, const std::string& text) {
   history_.line(now, "scheduler: " + text);
   if (plan_.seeds && text.starts_with("training starts")) on_training(now);
+  if (text.starts_with("the run ends without a snapshot of its end")) unsaved_told_ = true;
   const bool left_out = text.find("they go on without it") != text.npos &&
                         text.find(" lost: has not committed") != text.npos;
   const auto lost = text.find(" is back ") != text.npos ? number_lost(text) : std::nullopt;
@@ -198,6 +199,18 @@ void Watcher::on_scheduler_line(Instant now, const std::string& text) {
     else
       node->said_lost = lost;
   }
+}
+
+// With a journal all that was answered is there anyway.
+void Watcher::on_server_end(Instant now, const Process& server) {
+  if (plan_.journal || unsaved_told_ || run_given_up_) return;
+  const std::uint64_t commits = server.server->commits();
+  std::uint64_t kept = 0;
+  for (const auto& each : server.node->record->on_disk()) kept = std::max(kept, each.info.commits);
+  if (kept < commits)
+    history_.violate(now, "end-lost",
+                     fmt::format("{} ends with {} commits, and its disk has {}", server.node->name,
+                                 commits, kept));
 }
 
 void Watcher::on_training(Instant now) {

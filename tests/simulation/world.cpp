@@ -75,6 +75,7 @@ void World::run() {
     events_.at(Instant{} + Duration::from_seconds(second),
                [this] { watcher_.look(events_.now()); });
   const Instant stop = heals_at_ + Duration::from_seconds(kHealingSeconds);
+  slow_at_end(stop);
   while (!given_up_ && step(stop)) continue;
   if (given_up_) return;
   events_.advance(stop);
@@ -284,7 +285,10 @@ void World::speak(Process& process) {
       history_.line(events_.now(), "scheduler: warning: " + *warning);
     }
     while (const auto out = process.scheduler->poll_send()) {
-      if (std::holds_alternative<proto::Save>(out->message.body)) watcher_.on_order();
+      if (const auto* order = std::get_if<proto::Save>(&out->message.body)) {
+        watcher_.on_order();
+        ordered_ = order->number;
+      }
       send(process, out->to, out->message);
     }
   }
@@ -338,6 +342,12 @@ void World::send(Process& process, proto::PeerId to, const proto::Message& messa
     proto::Message absurd = message;
     std::get<proto::Progress>(absurd.body).steps += proto::kNumberMax / 2;
     parcel->frame = proto::encode(absurd);
+  } else if (bug_ == Bug::EndsUnsaved && stopped_ && node.role == proto::Role::Server &&
+             std::holds_alternative<proto::Heartbeat>(message.body)) {
+    proto::Message false_word = message;
+    std::get<proto::Heartbeat>(false_word.body).saved = ordered_;
+    std::get<proto::Heartbeat>(false_word.body).saving = 0;
+    parcel->frame = proto::encode(false_word);
   } else {
     parcel->frame = proto::encode(message);
   }

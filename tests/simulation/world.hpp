@@ -92,9 +92,12 @@ class World {
   void isolate(Node& node, double seconds);
   void flap(Node& node, Instant until);
   void swizzle(double seconds);
+  ProcessId make_stranger();
+  void wrong_kinds(Node& node, int count);
   void strangers(int count);
   void flip_bit(Node& node);
   void join(Node& node);
+  void slow_at_end(Instant stop);
   void at_end(const Fault& fault);
   Node& node_of(const std::string& name);
 
@@ -114,6 +117,7 @@ class World {
   Instant heals_at_;
   int commits_ = 0;
   std::uint64_t bug_turns_ = 0;
+  std::uint64_t ordered_ = 0;  // the last snapshot
 };
 
 }  // namespace rubato::simulation
