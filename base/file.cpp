@@ -64,9 +64,14 @@ void WholeFile::write(std::string_view text) {
 }
 
 Result<void> WholeFile::finish() {
-  const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;  // writes what is buffered
-  if (!closed && error_ == 0) error_ = errno;
   const bool through = temporary_ == path_;
+  if (std::fflush(file_) != 0 && error_ == 0) error_ = errno;
+  // Else a loss of power could leave the new name with none of the bytes.
+  if (error_ == 0 && !through && ::fdatasync(::fileno(file_)) != 0 && errno != EINVAL &&
+      errno != ENOSYS)  // a file system that knows no sync
+    error_ = errno;
+  const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
+  if (!closed && error_ == 0) error_ = errno;
   if (error_ == 0 && !through && std::rename(temporary_.c_str(), path_.c_str()) != 0)
     error_ = errno;
   if (error_ == 0) return {};

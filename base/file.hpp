@@ -15,7 +15,7 @@ namespace rubato {
 [[nodiscard]] Result<std::string> read_file(const std::string& path);
 
 // A file that is written piece by piece. It lies beside its place first and is renamed at the end,
-// so that a reader sees the old file or the new one. A pipe, a device or a symbolic link is written
+// so that a reader sees the old file or the new one, also after a loss of power. A pipe, a device or a symbolic link is written
 // through instead.
 class WholeFile {
  public:

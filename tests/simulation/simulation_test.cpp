@@ -13,7 +13,7 @@ namespace rubato::simulation {
 namespace {
 
 constexpr std::uint64_t kSeeds = 400;
-constexpr std::uint64_t kBugSeeds = 200;
+constexpr std::uint64_t kBugSeeds = 400;
 
 std::string text_of(const Outcome& outcome) {
   std::string text;
@@ -68,7 +68,7 @@ TEST_CASE("a seed gives the same history to the byte") {
   }
 }
 
-TEST_CASE("each planted bug is found within 200 seeds") {
+TEST_CASE("each planted bug is found within 400 seeds") {
   for (const BugRow& row : planted_bugs()) {
     const std::string kind(row.found_as);
     std::uint64_t found = 0;
