@@ -15,8 +15,8 @@ namespace rubato {
 [[nodiscard]] Result<std::string> read_file(const std::string& path);
 
 // A file that is written piece by piece. It lies beside its place first and is renamed at the end,
-// so that a reader sees the old file or the new one, also after a loss of power. A pipe, a device or a symbolic link is written
-// through instead.
+// so that a reader sees the old file or the new one, also after a loss of power. A pipe, a device
+// or a symbolic link is written through instead.
 class WholeFile {
  public:
   [[nodiscard]] static Result<WholeFile> open(const std::filesystem::path& path);

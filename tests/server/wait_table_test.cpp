@@ -124,6 +124,7 @@ std::vector<WaitRow> scheduler_rows() {
        [] {
          SchedulerOptions options = kept_options();
          options.seeds = true;
+         options.workers = 1;
          return watched(
              options,
              [](SchedulerWorld& world) {

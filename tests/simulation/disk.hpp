@@ -102,7 +102,9 @@ class WatchedStorage final : public server::Storage {
   std::optional<Marked> tell_synced();
   // The save() that holds the same as the shard after the last replay(), if that did anything.
   std::optional<std::uint64_t> replayed() const { return replayed_; }
-  // The save() that is being written, or else the last one that was.
+  // The save() that is being written.
+  std::optional<std::uint64_t> saving() const { return saving_; }
+  // That one, or else the last one that was written.
   std::optional<std::uint64_t> newest_save() const { return saving_ ? saving_ : saved_; }
   // The process ends in order: what it writes, it writes to the end. Nothing is called after it.
   void finish() { storage_.reset(); }
