@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -52,6 +53,18 @@ Result<void> JournalFile::cut(std::size_t size) {
   if (ftruncate(fd_, static_cast<off_t>(size)) != 0) return error_of(ErrorCode::Io, path_);
   size_ = size;
   return {};
+}
+
+Result<void> JournalFile::replace(std::string_view bytes) {
+  RUBATO_ASSIGN(auto beside, open(path_ + ".new"));
+  RUBATO_TRY(beside.cut(0));
+  RUBATO_TRY(beside.append(bytes));
+  RUBATO_TRY(beside.sync());
+  if (std::rename(beside.path_.c_str(), path_.c_str()) != 0) return error_of(ErrorCode::Io, path_);
+  std::swap(fd_, beside.fd_);
+  size_ = bytes.size();
+  named_ = false;
+  return sync();
 }
 
 Result<void> JournalFile::append(std::string_view bytes) {
