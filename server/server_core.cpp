@@ -381,6 +381,7 @@ void ServerCore::save(Instant now, const proto::Save& order) {
                   .state = shard_.state()},
                  order.keep);
   if (leaving_) leaving_->saves = true;
+  send(scheduler_, state_of_snapshots());  // it is waited for from now on
 }
 
 bool ServerCore::poll_saved() {
