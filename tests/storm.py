@@ -141,8 +141,10 @@ class Ports:
 class Node:
     """A process that is started again when it fails. Its log is one file for all its lives."""
 
-    def __init__(self, place, name, words):
+    def __init__(self, place, name, words, prepare=None):
+        """prepare: runs in the child, in place of prepare_child."""
         self.name, self.words = name, words
+        self.prepare = prepare or prepare_child
         self.log = place / f"{name}.log"
         self.process = None
         self.start_at = None      # when it is to be started again
@@ -156,7 +158,7 @@ class Node:
             log.write(f"{LIFE}{len(self.lives) + 1}\n")
             log.flush()
             self.process = subprocess.Popen(self.words, stdin=nothing, stdout=log, stderr=log,
-                                            start_new_session=True, preexec_fn=prepare_child)
+                                            start_new_session=True, preexec_fn=self.prepare)
         self.lives.append(self.process.pid)
 
     def running(self):
@@ -184,8 +186,12 @@ class Node:
             self.start()
 
 
-def prepare_child():
+def end_with_parent():
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def prepare_child():
+    end_with_parent()
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, FILE_BYTES_MAX))
 
 
