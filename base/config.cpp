@@ -126,6 +126,37 @@ std::optional<std::string> set_at(toml::table& table, std::string_view path,
   return fmt::format("no [[{}]] is called {}{}", part, name, suggestion(name, names));
 }
 
+// What is wrong with a text that holds this control character.
+std::string no_control(const std::string& control) {
+  return fmt::format("{} is a control character, which no text and no name may hold; take it out",
+                     control);
+}
+
+// The first text or name below `node` that holds a control character, as its escapes can say one:
+// where it is, and what is wrong. `path`: of the node, "workers[1].data".
+struct Control {
+  const toml::node* where;
+  std::string what;
+};
+std::optional<Control> find_control(const toml::node& node, const std::string& path) {
+  if (const auto* text = node.as_string()) {
+    if (const auto control = control_in(text->get()))
+      return Control{&node, fmt::format("{} = {}: {}", path, show(node), no_control(*control))};
+  } else if (const auto* list = node.as_array()) {
+    for (std::size_t i = 0; i < list->size(); ++i)
+      if (auto found = find_control((*list)[i], fmt::format("{}[{}]", path, i))) return found;
+  } else if (const auto* table = node.as_table()) {
+    for (const auto& [key, value] : *table) {
+      const std::string name =
+          path.empty() ? std::string(key.str()) : fmt::format("{}.{}", path, key.str());
+      if (const auto control = control_in(key.str()))
+        return Control{&value, fmt::format("the name {}: {}", name, no_control(*control))};
+      if (auto found = find_control(value, name)) return found;
+    }
+  }
+  return std::nullopt;
+}
+
 // `number` counts from 1.
 std::string_view line_of(std::string_view text, std::size_t number) {
   for (; number > 1 && !text.empty(); --number)
@@ -143,9 +174,12 @@ toml::parse_result parse_toml(std::string_view text, std::optional<std::string>&
     const char c = rest.front();
     const auto byte = static_cast<unsigned char>(c);
     const std::size_t length = utf8_sequence(rest);
-    const bool blank = c == ' ' || c == '\t' || c == '\n' || c == '\r';
-    if (length == 0 || byte == 0x7F || (byte < 0x20 && !blank))
+    const bool ends = c == '\n' || rest.starts_with("\r\n");
+    const bool blank = c == ' ' || c == '\t' || ends;
+    if (length == 0 || (length == 1 && !blank && is_control(byte)))
       wrong = fmt::format("{}: byte {:#04x} does not belong into a text of UTF-8", line, byte);
+    else if (const auto control = blank ? std::nullopt : control_in(rest.substr(0, length)))
+      wrong = fmt::format("{}: {}", line, no_control(*control));
     else if (length > 1 && backslash)
       wrong = fmt::format("{}: {} cannot follow a backslash", line, rest.substr(0, length));
     if (wrong) return {};
@@ -355,6 +389,8 @@ Result<Config> Config::parse(std::string_view text, std::string file) {
   auto document = std::make_unique<Document>();
   document->file = std::move(file);
   document->toml = std::move(parsed).table();
+  if (const auto control = find_control(document->toml, ""))
+    return fail(ErrorCode::BadInput, document->at(control->where, control->what));
   return Config(std::move(document));
 }
 
@@ -365,9 +401,15 @@ ConfigTable Config::root() const {
 Result<void> Config::set(const Setting& setting) {
   std::optional<std::string> wrong;
   const toml::parse_result parsed = parse_toml("value = " + setting.value, wrong);
-  wrong = "is not a TOML value";
-  if (parsed && parsed.table().size() == 1)
-    wrong = set_at(document_->toml, setting.key, *parsed.table().get("value"));
+  const toml::node* value =
+      parsed && parsed.table().size() == 1 ? parsed.table().get("value") : nullptr;
+  if (!value) {
+    wrong = "is not a TOML value";
+  } else if (const auto control = find_control(*value, setting.key)) {
+    return fail(ErrorCode::BadInput, control->what);
+  } else {
+    wrong = set_at(document_->toml, setting.key, *value);
+  }
   if (!wrong) return {};
   return fail(ErrorCode::BadInput, fmt::format("{} = {}: {}", setting.key, setting.value, *wrong));
 }

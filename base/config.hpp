@@ -2,6 +2,7 @@
 // nobody asked for is an error. The only place that knows toml++.
 // Use: parse, ask the tables for every key there can be, then finish(). The getters never fail:
 // they note the first problem and return the default, so reading code is a straight list.
+// No text and no name of a document holds a control character, written or as an escape (utf8.hpp).
 // Errors: BadInput, one line: file:line, table.key, the value, what is valid.
 // Threads: one owner.
 #pragma once

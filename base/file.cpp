@@ -64,9 +64,14 @@ void WholeFile::write(std::string_view text) {
 }
 
 Result<void> WholeFile::finish() {
-  const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;  // writes what is buffered
-  if (!closed && error_ == 0) error_ = errno;
   const bool through = temporary_ == path_;
+  if (std::fflush(file_) != 0 && error_ == 0) error_ = errno;
+  // Else a loss of power could leave the new name with none of the bytes.
+  if (error_ == 0 && !through && ::fdatasync(::fileno(file_)) != 0 && errno != EINVAL &&
+      errno != ENOSYS)  // a file system that knows no sync
+    error_ = errno;
+  const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
+  if (!closed && error_ == 0) error_ = errno;
   if (error_ == 0 && !through && std::rename(temporary_.c_str(), path_.c_str()) != 0)
     error_ = errno;
   if (error_ == 0) return {};
@@ -94,15 +99,58 @@ Result<void> check_apart(std::string_view option, const std::string& path,
   return {};
 }
 
-Result<void> sync_directory(const std::filesystem::path& path) {
-  const std::string name = path.empty() ? "." : path.string();
-  const int directory = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool synced = directory >= 0 && ::fsync(directory) == 0;
+namespace {
+
+Result<void> sync_opened(const std::string& name, int flags, const char* what) {
+  const int opened = ::open(name.c_str(), O_RDONLY | O_CLOEXEC | flags);
+  const bool synced = opened >= 0 && ::fsync(opened) == 0;
   const int why = errno;
-  if (directory >= 0) ::close(directory);
+  if (opened >= 0) ::close(opened);
   if (synced) return {};
-  return fail(ErrorCode::Io,
-              fmt::format("cannot sync the directory {}: {}", name, std::strerror(why)));
+  return fail(ErrorCode::Io, fmt::format("cannot sync {} {}: {}", what, name, std::strerror(why)));
+}
+
+}  // namespace
+
+ErrorCode kind_of(int error) {
+  switch (error) {
+    case EACCES:
+    case EEXIST:
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENOENT:
+    case ENOTDIR:
+    case EPERM:
+      return ErrorCode::BadInput;
+    default:
+      return ErrorCode::Io;
+  }
+}
+
+Result<void> sync_directory(const std::filesystem::path& path) {
+  return sync_opened(path.empty() ? "." : path.string(), O_DIRECTORY, "the directory");
+}
+
+Result<void> sync_file(const std::filesystem::path& path) {
+  return sync_opened(path.string(), 0, "the file");
+}
+
+Result<void> make_directories(const std::filesystem::path& path) {
+  const std::filesystem::path whole = absolute_path(path.string());
+  const auto parent = (whole.has_filename() ? whole : whole.parent_path()).parent_path();
+  std::error_code failed;
+  if (std::filesystem::is_directory(whole, failed)) {
+    // Whoever may not read the parent did not make this directory there.
+    return ::access(parent.c_str(), R_OK) == 0 ? sync_directory(parent) : Result<void>();
+  }
+  if (parent != whole && !std::filesystem::exists(parent, failed))
+    RUBATO_TRY(make_directories(parent));
+  std::filesystem::create_directory(whole, failed);
+  if (failed)
+    return fail(kind_of(failed.value()),
+                fmt::format("cannot make {}: {}", path.string(), failed.message()));
+  return sync_directory(parent);
 }
 
 std::string absolute_path(const std::string& path) {

@@ -15,7 +15,7 @@ namespace rubato {
 [[nodiscard]] Result<std::string> read_file(const std::string& path);
 
 // A file that is written piece by piece. It lies beside its place first and is renamed at the end,
-// so that a reader sees the old file or the new one. A pipe, a device or a symbolic link is written
+// so that a reader sees the old file or the new one, also after a loss of power. A pipe, a device or a symbolic link is written
 // through instead.
 class WholeFile {
  public:
@@ -49,6 +49,18 @@ class WholeFile {
 // What was made, renamed or removed in a directory outlasts a loss of power. Empty: the working
 // one.
 [[nodiscard]] Result<void> sync_directory(const std::filesystem::path& path);
+
+// BadInput for a reason of the system that no later try does away with, such as a path without its
+// directory or without permission; else Io, such as a full disk.
+ErrorCode kind_of(int error);
+
+// What the file holds outlasts a loss of power, whoever wrote it. For a file that an earlier
+// process has left: the system may not have written it to the disk yet.
+[[nodiscard]] Result<void> sync_file(const std::filesystem::path& path);
+
+// Makes a directory, and those above it that are missing. Their names outlast a loss of power, also
+// those that an earlier process made.
+[[nodiscard]] Result<void> make_directories(const std::filesystem::path& path);
 
 // From the root, without "." and "..". Nothing has to be there.
 std::string absolute_path(const std::string& path);

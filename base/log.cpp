@@ -26,6 +26,14 @@ constexpr int kLastPatienceMs = 2000;
 std::atomic<std::uint64_t> left_out = 0;  // lines, since the last one that was written
 std::atomic<bool> failed = false;
 
+// In one piece, so that no other process writes into it. `line`: with colours of ours alone.
+void write_whole(std::FILE* stream, std::string_view line) {
+  // Another process may have drawn a bar on this terminal.
+  const auto bytes = fmt::format("{}{}\n", can_draw(stream) ? "\r\x1b[K" : "", line);
+  std::fwrite(bytes.data(), 1, bytes.size(), stream);
+  std::fflush(stream);
+}
+
 constexpr std::size_t kQueuedLinesMax = 1000;
 thread_local LogQueue* queue_here = nullptr;
 
@@ -69,7 +77,7 @@ class UnblockedSink : public spdlog::sinks::base_sink<std::mutex> {
       line.insert(message.color_range_end, "\x1b[0m");
       line.insert(message.color_range_start, warns ? "\x1b[33m\x1b[1m" : "\x1b[32m");
     }
-    write_line(stderr, line);
+    write_whole(stderr, line);
   }
 };
 
@@ -98,11 +106,7 @@ void end_log() {
 }
 
 void write_line(std::FILE* stream, std::string_view line) {
-  // Another process may have drawn a bar on this terminal.
-  const auto bytes = fmt::format("{}{}\n", can_draw(stream) ? "\r\x1b[K" : "", line);
-  // One piece, so that no other process writes into it.
-  std::fwrite(bytes.data(), 1, bytes.size(), stream);
-  std::fflush(stream);
+  write_whole(stream, printable(std::string(line), "\n\t"));
 }
 
 void LogQueue::push(LogLevel level, std::string_view text) {

@@ -8,7 +8,9 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/numbers.hpp"
 #include "base/terminal.hpp"
+#include "base/utf8.hpp"
 #include "base/words.hpp"
 
 namespace rubato {
@@ -16,6 +18,14 @@ namespace {
 
 bool begins_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;  // of UTF-8
+}
+
+// What a spreadsheet would run: "=1+1", "@SUM(A1)", "+A1". A number and a lone sign are none.
+bool is_formula(std::string_view text) {
+  constexpr std::array<std::string_view, 8> kSigns{"=", "+", "-", "@", "＝", "＋", "－", "＠"};
+  return std::ranges::any_of(kSigns,
+                             [&](auto sign) { return text != sign && text.starts_with(sign); }) &&
+         !parse_number<double>(text);
 }
 
 }  // namespace
@@ -35,9 +45,10 @@ std::string duration_or(double seconds, const char* missed) {
 
 std::string toml_quoted(std::string_view raw) {
   std::string text = "\"";
-  for (const char c : raw) {
-    if (c == '"' || c == '\\') text += '\\';
-    text += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  while (!raw.empty()) {
+    const std::string_view character = take_character(raw);
+    if (character == "\"" || character == "\\") text += '\\';
+    text += control_in(character) ? " " : character;
   }
   return text + '"';
 }
@@ -158,11 +169,12 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
   return all;
 }
 
-std::string csv_field(const std::string& text) {
+std::string csv_field(std::string text) {
+  text = printable(std::move(text));
+  if (is_formula(text)) text.insert(0, 1, '\'');
   // Blanks around a field count only within quotes.
-  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
-  const bool padded = !text.empty() && (blank(text.front()) || blank(text.back()));
-  if (!padded && text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  const bool padded = text.starts_with(' ') || text.ends_with(' ');
+  if (!padded && text.find_first_of(",\"") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '"') quoted += '"';

@@ -58,7 +58,9 @@ std::vector<std::string> broken(std::string_view text, std::size_t width);
 // paragraph.
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent = 0);
 
-// A field of a CSV file, quoted where it must be (RFC 4180).
-std::string csv_field(const std::string& text);
+// A field of a CSV file that holds a text, quoted where it must be (RFC 4180). Hidden characters
+// are shown as printable() shows them. A text that a spreadsheet would run as a formula gets an
+// apostrophe before it; numbers stay as they are.
+std::string csv_field(std::string text);
 
 }  // namespace rubato

@@ -1,7 +1,9 @@
-// base/utf8.hpp - whether bytes are UTF-8 (RFC 3629), and what of them a line can show. Pure.
+// base/utf8.hpp - whether bytes are UTF-8 (RFC 3629), and what of a text of others can be shown.
+// Pure.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -39,15 +41,22 @@ inline bool is_utf8(std::string_view text) {
   return true;
 }
 
-// `text` with "?" for each control character, and for each byte beyond ASCII where it is no UTF-8:
-// such a text stays in one line.
-inline std::string printable(std::string text) {
-  const bool utf8 = is_utf8(text);
-  for (char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < ' ' || byte == 0x7F || (byte >= 0x80 && !utf8)) c = '?';
-  }
-  return text;
-}
+// Of a text that somebody else wrote. Control characters move the cursor of a terminal or end a
+// line: C0, DEL, C1, U+2028 and U+2029. Hidden ones are these, and those that nobody sees or that
+// turn the order of others: zero-width characters, marks of direction, tags.
+bool is_control(char32_t character);
+bool is_hidden(char32_t character);
+
+// The first such character of `text`, as a message names it: "U+001B"; "the byte 0xFF" where it is
+// no UTF-8. Nothing: there is none.
+std::optional<std::string> control_in(std::string_view text);
+std::optional<std::string> hidden_in(std::string_view text);
+
+// `text` with "?" for each hidden character, and for each byte that is no UTF-8: such a text stays
+// in one line. `kept`: ASCII characters that stay.
+std::string printable(std::string text, std::string_view kept = {});
+
+// JSON with escapes for the hidden characters within its texts: the same values.
+std::string escaped_json(std::string_view json);
 
 }  // namespace rubato

@@ -9,6 +9,7 @@
 
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/print.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -96,7 +97,7 @@ void print_bounds_json(const cluster::ClusterConfig& config, const FoundBounds& 
         std::isfinite(row.time) ? report::Json(found.of.linear / row.time) : report::Json(nullptr);
     all["models"].push_back(std::move(one));
   }
-  fmt::print("{}\n", all.dump(2));
+  print_json(all.dump(2));
 }
 
 std::vector<std::vector<std::string>> bounds_columns(const FoundBounds& found) {
@@ -135,17 +136,17 @@ std::string useless_text(const cluster::ClusterConfig& config, const FoundBounds
 
 void print_bounds(const cluster::ClusterConfig& config, const FoundBounds& found, int seeds) {
   const std::size_t width = text_columns(stdout);
-  fmt::print("{}: {}, {}, virtual time\n\n", config.name, workers_text(config),
+  print_text("{}: {}, {}, virtual time\n\n", config.name, workers_text(config),
              counted(static_cast<std::uint64_t>(seeds), "seed"));
-  fmt::print("{}\n", wrapped(serial_text(config, found), width));
-  fmt::print("Linear bound: {}, serial gradients at the whole cluster's speed\n",
+  print_text("{}\n", wrapped(serial_text(config, found), width));
+  print_text("Linear bound: {}, serial gradients at the whole cluster's speed\n",
              duration_text(found.of.linear));
-  fmt::print("Hero:         {}, {} alone\n", duration_or(found.hero.time), found.fastest);
-  fmt::print("T_opt:        {}, synchronous gradients at one point, {} an update\n",
+  print_text("Hero:         {}, {} alone\n", duration_or(found.hero.time), found.fastest);
+  print_text("T_opt:        {}, synchronous gradients at one point, {} an update\n",
              duration_text(found.of.best.seconds), counted(found.of.best.batches, "mini-batch"));
   if (const std::string useless = useless_text(config, found); !useless.empty())
-    fmt::print("{}\n", wrapped(useless, width));
-  fmt::print("\n{}\n", report::aligned(bounds_columns(found), width));
+    print_text("{}\n", wrapped(useless, width));
+  print_text("\n{}\n", report::aligned(bounds_columns(found), width));
 }
 
 report::TimesPage bounds_page(const cluster::ClusterConfig& config, const FoundBounds& found,

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/file.hpp"
+#include "base/print.hpp"
 #include "cli/boxes/layout.hpp"
 #include "cli/boxes/plan.hpp"
 #include "cli/boxes/quote.hpp"
@@ -22,6 +23,7 @@
 #include "cli/output.hpp"
 #include "cli/run_place.hpp"
 #include "proto/key_files.hpp"
+#include "sync/factory.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -128,14 +130,14 @@ class Session {
   }
 
   void say(const std::string& box, const std::string& line) const {
-    fmt::print("  {:{}}  {}\n", box, width_, line);
+    print_text("  {:{}}  {}\n", box, width_, line);
     flush_output();
   }
 
  private:
   Result<std::map<std::string, std::string>> run_phase(const Phase& phase) {
     if (!quiet_)
-      fmt::print("{}{}\n", static_cast<char>(std::toupper(phase.what[0])), phase.what.substr(1));
+      print_text("{}{}\n", static_cast<char>(std::toupper(phase.what[0])), phase.what.substr(1));
     flush_output();
     std::map<std::string, std::string> printed;
     std::size_t failed = 0;
@@ -146,7 +148,7 @@ class Session {
       if (!good) ++failed;
     };
     runner_.on_wait = [&](const std::vector<std::string>& boxes, Duration waited) {
-      fmt::print("  still waiting for {} ({:.0f} s)\n", fmt::join(boxes, ", "), waited.seconds());
+      print_text("  still waiting for {} ({:.0f} s)\n", fmt::join(boxes, ", "), waited.seconds());
       flush_output();
     };
     runner_.run(phase);
@@ -161,8 +163,8 @@ class Session {
 
   bool end_step(const Step& step, const Phase& phase, const Outcome& outcome) {
     if (outcome.code != 0 || outcome.late) {
-      fmt::print(stderr, "rubato: {}\n",
-                 explain(step.box, phase.what, outcome, runner_.patience_of(phase)));
+      write_line(stderr,
+                 "rubato: " + explain(step.box, phase.what, outcome, runner_.patience_of(phase)));
       return false;
     }
     if (quiet_ || phase.what == kTrainingPhase) return true;
@@ -183,11 +185,11 @@ class Session {
       return true;
     }
     if (found.problems.empty()) {
-      fmt::print(stderr, "rubato: {}\n",
-                 explain(step.box, phase.what, outcome, runner_.patience_of(phase)));
+      write_line(stderr,
+                 "rubato: " + explain(step.box, phase.what, outcome, runner_.patience_of(phase)));
     }
     for (const std::string& line : found.problems)
-      fmt::print(stderr, "rubato: {}: {}\n", step.box, line);
+      write_line(stderr, fmt::format("rubato: {}: {}", step.box, line));
     return false;
   }
 
@@ -264,6 +266,7 @@ Result<std::vector<Phase>> plan_of(const BoxesRun& run, const BoxLayout& layout)
                        .unchecked = run.unchecked,
                        .sync = run.sync,
                        .seed = run.seed};
+  if (!run.sync.empty()) RUBATO_TRY(sync::find_model(run.sync));
   RUBATO_ASSIGN(options.packages, read_packages(run.packages));
   return start_plan(layout, options);
 }
@@ -274,14 +277,14 @@ Result<void> start(const Call& call, Session& session) {
   const std::string file = shell_word(call.run.file);
   if (state == "over") {
     session.say(call.head(), "the run of these boxes has ended");
-    fmt::print("Next: rubato boxes fetch {0}; or rubato boxes start {0} --new, which trains anew\n",
+    print_text("Next: rubato boxes fetch {0}; or rubato boxes start {0} --new, which trains anew\n",
                file);
     return {};
   }
   session.say(call.head(), state);
   for (const std::string& name : call.layout.elsewhere)
-    fmt::print("Worker {} has no box: start it yourself\n", name);
-  fmt::print("Next: rubato boxes status {0}; rubato boxes fetch {0} --wait\n", file);
+    print_text("Worker {} has no box: start it yourself\n", name);
+  print_text("Next: rubato boxes status {0}; rubato boxes fetch {0} --wait\n", file);
   return {};
 }
 
@@ -291,7 +294,7 @@ Result<void> show_status(const Call& call, Session& session) {
   if (!units && units.error().code == ErrorCode::Stopped)
     return tl::unexpected(std::move(units.error()));
   RUBATO_ASSIGN(const auto printed, session.run_quietly(call.phases.back()));
-  fmt::print("\n{}", printed.at(call.head()));
+  print_text("\n{}", printed.at(call.head()));
   if (!units) return tl::unexpected(std::move(units.error()));
   return {};
 }
@@ -299,7 +302,7 @@ Result<void> show_status(const Call& call, Session& session) {
 // Ctrl-C ends the wait alone. A link that breaks for some minutes does not end it.
 Result<void> wait_for_end(const Call& call, Session& session, const std::stop_token& stop) {
   const Phase phase = end_plan(call.layout).front();
-  fmt::print("Wait for the end of the run; Ctrl-C leaves the run as it is\n");
+  print_text("Wait for the end of the run; Ctrl-C leaves the run as it is\n");
   std::string said;
   for (int failures = 0;;) {
     auto printed = session.run_quietly(phase);
@@ -333,14 +336,14 @@ Result<void> fetch(const Call& call, Session& session, const std::stop_token& st
   if (!logs && logs.error().code == ErrorCode::Stopped)
     return tl::unexpected(std::move(logs.error()));
   RUBATO_TRY(session.run({call.phases.back()}));
-  fmt::print("{}: results, trained model and logs\n", out);
+  print_text("{}: results, trained model and logs\n", out);
   if (!logs) return tl::unexpected(std::move(logs.error()));
   return {};
 }
 
 Result<void> stop_all(const Call& call, Session& session) {
   RUBATO_TRY(session.run(call.phases));
-  fmt::print("rubato boxes start {} goes on with the run\n", shell_word(call.run.file));
+  print_text("rubato boxes start {} goes on with the run\n", shell_word(call.run.file));
   return {};
 }
 
@@ -350,8 +353,8 @@ Result<void> act(const BoxesRun& run, const std::stop_token& stop) {
   RUBATO_ASSIGN(call.layout, make_layout(source, own_user()));
   RUBATO_ASSIGN(call.phases, plan_of(run, call.layout));
   if (run.dry_run) {
-    fmt::print("{}", script_of(call.phases, run.command, run.ssh,
-                               run.place.out.empty() ? "fetched" : run.place.out));
+    print_exact(script_of(call.phases, run.command, run.ssh,
+                          run.place.out.empty() ? "fetched" : run.place.out));
     return {};
   }
   Session session(run, call.layout, stop);

@@ -11,6 +11,7 @@
 
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/print.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -99,7 +100,7 @@ Result<void> measure_way(const MeasureRun& run, const report::HostInfo& host,
   RUBATO_TRY(nodes::parse_remote("--server", run.server));
   auto link = emulation::probe_link(run.server, stop);
   if (!link) return fail(link.error().code, fmt::format("--server {}", link.error().message));
-  fmt::print(
+  print_text(
       "# the way to {}: up {:.4g} Mb/s, down {:.4g} Mb/s, round trip {:.4g} ms\n"
       "# The other box's own link is in it: link = \"NAME\" for this worker, none for "
       "[servers].\n{}\n",
@@ -152,7 +153,7 @@ Result<void> measure_loop(const MeasureRun& run, const std::stop_token& stop) {
     return seconds[static_cast<std::size_t>(p * static_cast<double>(seconds.size() - 1))];
   };
   const report::HostInfo host = report::read_host_info();
-  fmt::print(
+  print_text(
       "# {}\n# {}, {} parameters: {} steps, 5 % of them below {:.4g} s, 95 % below {:.4g} s\n"
       "[[workers]]\nname = \"{}\"\nstep_seconds = {:.4g}\n",
       report::describe(host), fmt::join(run.loop, " "), table.parameters, seconds.size(),
@@ -219,10 +220,10 @@ Result<void> calibrate_checked(const MeasureRun& run, const std::stop_token& sto
   bool first = true;
   RUBATO_TRY(measure_steps(run, stop, [&](const MeasuredStep& step) {
     if (std::exchange(first, false))
-      fmt::print(
+      print_text(
           "# {}\n# A row is right for its model and batch. On virtual time: device = \"NAME\".\n",
           report::describe(host));
-    fmt::print("\n# {}, batch {}: {}\n{}", step.kind, step.batch, time_text(step),
+    print_text("\n# {}, batch {}: {}\n{}", step.kind, step.batch, time_text(step),
                row_of(run, host, step));
     flush_output();
   }));
@@ -257,7 +258,7 @@ Result<void> bench_checked(const MeasureRun& run, const std::stop_token& stop) {
   RUBATO_ASSIGN(const train::DeviceLimits after, measure());
   const train::DeviceLimits limits = best_of(before, after);
   const std::size_t width = text_columns(stdout);
-  fmt::print("{}\n\n{}\n",
+  print_text("{}\n\n{}\n",
              wrapped(fmt::format("{}\ndevice {}; {}", report::describe(host), device_text(run),
                                  limits_line(limits)),
                      width),

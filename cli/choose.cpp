@@ -9,9 +9,11 @@
 
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/print.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
+#include "base/utf8.hpp"
 #include "base/words.hpp"
 #include "cli/choice/chosen_file.hpp"
 #include "cli/choice/option_runs.hpp"
@@ -111,8 +113,9 @@ Result<void> write_chosen(const cluster::ClusterSource& source, const Tried& tri
   settings.push_back({"sync_model", fmt::format("\"{}\"", tried.sync)});
   if (options.target_loss)
     settings.push_back({"stop.target_loss", fmt::format("{}", *options.target_loss)});
-  const std::string text = fmt::format("# Chosen by rubato choose from {}: {}.\n{}", source.file,
-                                       tried.text, with_settings(source.text, settings));
+  const std::string text =
+      fmt::format("# Chosen by rubato choose from {}: {}.\n{}", printable(source.file), tried.text,
+                  with_settings(source.text, settings));
   RUBATO_ASSIGN(const auto wanted,
                 cluster::parse_cluster(source.text, source.file, source.catalog_text, settings));
   RUBATO_TRY(write_file(out, text));
@@ -190,36 +193,36 @@ Result<void> choose_checked(const ChooseOptions& options, const std::stop_token&
   log_info("the best on clusters that are not as the file says");
   RUBATO_ASSIGN(const Wrong wrong,
                 wrong_clusters(runs, ranking, budget - halving.spent(), seed, threads, stop));
-  fmt::print("{}: {}, {} tried, seeds from {}\n\n{}\n\n", config.name, target,
+  print_text("{}: {}, {} tried, seeds from {}\n\n{}\n\n", config.name, target,
              counted(runs.options().size(), "option"), seed, places_table(runs, ranking));
   const std::size_t width = text_columns(stdout);
   const std::size_t place = choice_of(ranking, wrong);
-  fmt::print("{}\n", wrapped(answer(runs, ranking, place), width));
+  print_text("{}\n", wrapped(answer(runs, ranking, place), width));
   const double interval = config.evaluation.interval_seconds;
   if (ranking.front().time < kEvaluationsMin * interval)
-    fmt::print("{}\n",
+    print_text("{}\n",
                wrapped(fmt::format("That is {:.0f} evaluations, so times differ by steps of "
                                    "{}: a lower evaluation.interval_seconds tells more "
                                    "options apart.",
                                    ranking.front().time / interval, duration_text(interval)),
                        width));
   if (halving.cut_short())
-    fmt::print("{}\n", wrapped("The budget ended before all seeds had run: with more --minutes the "
+    print_text("{}\n", wrapped("The budget ended before all seeds had run: with more --minutes the "
                                "choice is surer.",
                                width));
   if (wrong.losses.empty() || wrong.losses.front().empty()) {
-    fmt::print("{}\n", wrapped("Nothing is left of the budget to see what the choice loses where "
+    print_text("{}\n", wrapped("Nothing is left of the budget to see what the choice loses where "
                                "links and speeds are not as the file says.",
                                width));
   } else {
-    fmt::print(
+    print_text(
         "\nIf links and speeds are 30 % more or less than the file says, beside the best of "
         "these:\n\n{}\n\n",
         wrong_table(runs, wrong));
   }
   const Tried& chosen = runs.options()[ranking[place].option];
   RUBATO_TRY(write_chosen(source, chosen, options, out));
-  fmt::print("Search: {}\nCluster file: {}\nNext: rubato up {}\n", wall(), out, out);
+  print_text("Search: {}\nCluster file: {}\nNext: rubato up {}\n", wall(), out, out);
   return {};
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/print.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
 #include "base/words.hpp"
@@ -215,7 +216,7 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
     page->end({});
   }
   if (done && options.save && !options.json)
-    fmt::print("Models: {}/<sync model>-<seed>/model.safetensors\n", absolute_path(out));
+    print_text("Models: {}/<sync model>-<seed>/model.safetensors\n", absolute_path(out));
   const std::string target = report::target_text(comparison);
   const auto reached = [](const RunRecord& run) { return run.time_to_target_seconds.has_value(); };
   if (done && !target.empty() && !options.missed_ok &&

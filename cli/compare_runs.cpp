@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/file.hpp"
+#include "base/print.hpp"
 #include "base/terminal.hpp"
 #include "cli/commands.hpp"
 #include "cli/run_place.hpp"
@@ -79,9 +80,9 @@ Result<void> compare_checked(const CompareRuns& options) {
     RUBATO_TRY(write_file(options.latex, report::side_by_side_latex(all)));
   if (!options.svg.empty()) RUBATO_TRY(write_file(options.svg, picture(all)));
   if (!options.html.empty()) RUBATO_TRY(write_file(options.html, report::runs_html(runs, all)));
-  fmt::print("{}", report::side_by_side_table(all, text_columns(stdout)));
+  print_text("{}", report::side_by_side_table(all, text_columns(stdout)));
   for (const report::NamedComparison& run : runs)
-    if (!run.comparison.partial.empty()) fmt::print("{}: {}\n", run.name, run.comparison.partial);
+    if (!run.comparison.partial.empty()) print_text("{}: {}\n", run.name, run.comparison.partial);
   return {};
 }
 

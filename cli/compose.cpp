@@ -1,6 +1,7 @@
 // `rubato compose`: a cluster file as containers.
 #include <fmt/format.h>
 
+#include "base/print.hpp"
 #include "cli/commands.hpp"
 #include "cli/compose/compose_file.hpp"
 #include "cli/compose/containers.hpp"
@@ -21,7 +22,7 @@ Result<void> print(const ComposeRun& run) {
   } else {
     text = compose_yaml(all);
   }
-  fmt::print("{}", text);
+  print_shown(text);
   return {};
 }
 

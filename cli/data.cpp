@@ -11,6 +11,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/print.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -402,12 +403,11 @@ Result<void> describe_checked(const DataRun& run) {
   RUBATO_ASSIGN(const auto schema, train::agree(all, run.options));
   if (!run.schema.empty()) RUBATO_TRY(write_file(run.schema, train::to_text(schema) + "\n"));
   const auto hints = hints_of(files, all, run.options);
-  const std::string text = run.json
-                               ? data_json(files, all, schema, hints)
-                                         .dump(2, ' ', false, Json::error_handler_t::replace) +
-                                     "\n"
-                               : wrapped(page(files, all, schema, hints), text_columns(stdout));
-  fmt::print("{}", text);
+  if (run.json)
+    print_json(
+        data_json(files, all, schema, hints).dump(2, ' ', false, Json::error_handler_t::replace));
+  else
+    print_shown(wrapped(page(files, all, schema, hints), text_columns(stdout)));
   return {};
 }
 

@@ -27,6 +27,7 @@
 #include "base/json.hpp"
 #include "base/memory_file.hpp"
 #include "base/numbers.hpp"
+#include "base/print.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -187,8 +188,7 @@ void Doctor::examine_processor() {
   const auto quota = core_quota();
   if (quota && *quota < 1)
     warn("cores",
-         fmt::format("{}, of which this container may use {:.2g}", counted(cores, "core"),
-                     *quota),
+         fmt::format("{}, of which this container may use {:.2g}", counted(cores, "core"), *quota),
          "a worker computes and sends at the same time: allow it at least one core");
   else
     good("cores", fmt::format("{} for this process", cores));
@@ -474,7 +474,7 @@ int doctor(const DoctorRun& run) {
                      {"what", each.what},
                      {"found", each.found},
                      {"remedy", each.remedy}});
-    fmt::print("{}\n", all.dump(2));
+    print_json(all.dump(2));
   } else {
     constexpr std::size_t kIndent = 8;
     std::string text;
@@ -484,7 +484,7 @@ int doctor(const DoctorRun& run) {
     }
     text += fmt::format("{}, {}\n", counted(static_cast<std::uint64_t>(problems), "problem"),
                         counted(static_cast<std::uint64_t>(warnings), "warning"));
-    fmt::print("{}", wrapped(text, text_columns(stdout), kIndent));
+    print_text("{}", wrapped(text, text_columns(stdout), kIndent));
   }
   return problems > 0 ? 1 : 0;
 }

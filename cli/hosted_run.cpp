@@ -1,4 +1,5 @@
 #include "cli/hosted_run.hpp"
+#include "base/print.hpp"
 
 #include <fmt/format.h>
 
@@ -120,7 +121,7 @@ Result<void> conclude(const cluster::ClusterConfig& config, nodes::HostedRun run
       RUBATO_TRY(report::write_outputs(comparison, options.out, options.json));
     }
     if (options.page) options.page->end(absolute_path(options.out + "/report.html"));
-    if (!options.json && !run.model.empty()) fmt::print("Model:  {}\n", absolute_path(run.model));
+    if (!options.json && !run.model.empty()) print_text("Model:  {}\n", absolute_path(run.model));
   }
   if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
   if (!trained) return fail(ErrorCode::Io, "no worker made a step: " + reason);

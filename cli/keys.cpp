@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/file.hpp"
+#include "base/print.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -51,7 +52,7 @@ Result<void> make_cluster_keys(const KeyOptions& options) {
     if (node.role == Role::Scheduler) continue;
     RUBATO_TRY(write_file(proto::public_file(place(node.name), proto::kSchedulerName), scheduler));
   }
-  fmt::print("{}\n",
+  print_text("{}\n",
              wrapped(fmt::format("{}: {}, {} of them new; {}/NODE holds what NODE needs",
                                  options.keys, counted(nodes.size(), "key"), fresh, options.keys),
                      text_columns(stdout)));
@@ -80,12 +81,12 @@ Result<void> make_key(const KeyOptions& options) {
   RUBATO_TRY(proto::write_key_files(
       directory, {{role, options.name, std::move(pair.public_key)}, std::move(pair.secret_key)}));
   const auto shown = proto::public_file(directory, options.name).string();
-  fmt::print("{}  secret: it stays on this box\n{}  public\n",
+  print_text("{}  secret: it stays on this box\n{}  public\n",
              proto::secret_file(directory, options.name).string(), shown);
   if (scheduler)
-    fmt::print("Next: copy {} to the key directory of every other box.\n", shown);
+    print_text("Next: copy {} to the key directory of every other box.\n", shown);
   else
-    fmt::print("{}\n",
+    print_text("{}\n",
                wrapped(fmt::format("Next: run `rubato keys allow {}.pub` on the scheduler's "
                                    "box{}, and copy scheduler.pub from the scheduler's box "
                                    "to {}.",
@@ -99,7 +100,7 @@ Result<void> allow_key(const KeyOptions& options) {
   const std::string directory = nodes::key_directory(options.keys);
   RUBATO_ASSIGN(const auto identity, proto::read_public_key(options.file));
   RUBATO_ASSIGN(const bool fresh, proto::authorize(directory, options.file));
-  fmt::print("{} {}\n", to_string(identity), fresh ? "is allowed" : "was allowed before");
+  print_text("{} {}\n", to_string(identity), fresh ? "is allowed" : "was allowed before");
   return {};
 }
 
@@ -110,7 +111,7 @@ Result<void> revoke_key(const KeyOptions& options) {
     return fail(ErrorCode::BadInput,
                 fmt::format("{} has no key of '{}'; rubato keys list has the names",
                             proto::authorized_directory(directory).string(), options.name));
-  fmt::print("{} is revoked\n", options.name);
+  print_text("{} is revoked\n", options.name);
   return {};
 }
 
@@ -122,8 +123,8 @@ Result<void> list_keys(const KeyOptions& options) {
   for (const auto& [key, identity] : keys.by_key())
     lines.push_back(fmt::format("{:<10} {}", role_name(identity.role), identity.name));
   std::ranges::sort(lines);
-  for (const std::string& line : lines) fmt::print("{}\n", line);
-  if (lines.empty()) fmt::print("{} has no keys\n", authorized.string());
+  for (const std::string& line : lines) print_text("{}\n", line);
+  if (lines.empty()) print_text("{} has no keys\n", authorized.string());
   return {};
 }
 

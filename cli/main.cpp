@@ -17,6 +17,7 @@
 #include "base/log.hpp"
 #include "base/memory.hpp"
 #include "base/nearest.hpp"
+#include "base/print.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "cli/command_table.hpp"
@@ -151,7 +152,7 @@ int run(int argc, char** argv) {
     if (error.get_exit_code() == 0) {  // --help, --version
       std::ostringstream text;
       const int code = app.exit(error, text);
-      fmt::print("{}", help_text(text.str()));
+      print_text("{}", help_text(text.str()));
       return code;
     }
     return report_usage(app, error, argc, argv);

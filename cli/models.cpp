@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/print.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
@@ -20,7 +21,7 @@ namespace {
 constexpr int kNameWidth = 18;
 
 void print_wrapped(std::string_view text) {
-  fmt::print("{}", wrapped(text, text_columns(stdout), kNameWidth));
+  print_text("{}", wrapped(text, text_columns(stdout), kNameWidth));
 }
 
 template <class O>
@@ -38,7 +39,7 @@ void print_entry(std::string_view name, std::string_view summary, std::string_vi
 
 int print_models() {
   const std::size_t width = text_columns(stdout);
-  fmt::print("{}", wrapped("Sync models: --sync NAME. Options, with their defaults: [sync.NAME] in "
+  print_text("{}", wrapped("Sync models: --sync NAME. Options, with their defaults: [sync.NAME] in "
                            "the cluster file.\n\n",
                            width));
   for (const sync::ModelInfo& model : sync::models()) {
@@ -49,7 +50,7 @@ int print_models() {
   std::vector<std::string_view> elastic;
   for (const sync::ModelInfo& model : sync::models())
     if (sync::elastic_weight(model.name, {})) elastic.push_back(model.name);
-  fmt::print(
+  print_text(
       "{}", wrapped(fmt::format("\nServer optimizers: kind = \"NAME\" in [optimizer]. The default, "
                                 "auto, is sgd, or what the sync model needs. Every sync "
                                 "model supports all of them, but {} {} only sgd.\n\n",
@@ -58,7 +59,7 @@ int print_models() {
                     width));
   for (const server::OptimizerInfo& optimizer : server::optimizers())
     print_entry(optimizer.name, optimizer.summary, optimizer.source);
-  fmt::print("\n{:{}}options of [optimizer]\n", "", kNameWidth);
+  print_text("\n{:{}}options of [optimizer]\n", "", kNameWidth);
   for (const auto& row : server::optimizer_option_rows())
     print_option(row, fmt::format("; for {}", row.of));
   return 0;

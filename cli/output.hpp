@@ -1,5 +1,5 @@
 // cli/output.hpp - standard output is whole, or the exit code says that it is not.
-// The commands print with fmt::print(), which throws std::system_error when it cannot write. What
+// The commands print with print_text(), which throws std::system_error when it cannot write. What
 // stays in the buffer is looked at by end_output(). Threads: the main one.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace rubato::cli {
 // may take its number: /dev/null does, and writing there fails.
 void keep_standard_streams();
 
-// Throws std::system_error as fmt::print() does. For commands that print as they go.
+// Throws std::system_error as print_text() does. For commands that print as they go.
 void flush_output();
 
 // To be called last: closes standard output. `code`: of the command. `error`: an errno if printing

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/print.hpp"
 #include "base/rng.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
@@ -283,21 +284,21 @@ Result<void> plan_checked(const PlanRun& options, const std::stop_token& stop) {
                      {"useless", useless ? whatif::useless_json(*useless) : report::Json(nullptr)}};
     for (const whatif::Size& size : sizes) all["sizes"].push_back(whatif::size_json(size));
     for (const whatif::Loss& loss : losses) all["losses"].push_back(whatif::loss_json(loss));
-    fmt::print("{}\n", all.dump(2, ' ', false, report::Json::error_handler_t::replace));
+    print_json(all.dump(2, ' ', false, report::Json::error_handler_t::replace));
     return {};
   }
   const std::size_t width = text_columns(stdout);
   const cluster::ClusterConfig& config = question.config;
-  fmt::print("{}: {} under {}, target {}, {}, virtual time\n\n", config.name,
+  print_text("{}: {} under {}, target {}, {}, virtual time\n\n", config.name,
              counted(static_cast<std::uint64_t>(config.worker_count()), "worker"),
              report::model_title(question.sync),
              targets_text(config.stop.target_loss, config.stop.target_accuracy,
                           config.stop.class_targets, config.dataset.task),
              counted(static_cast<std::uint64_t>(options.seeds), "seed"));
-  fmt::print("{}\n\n{}\n", whatif::size_table(sizes, options.revoked > 0, width),
+  print_text("{}\n\n{}\n", whatif::size_table(sizes, options.revoked > 0, width),
              wrapped(whatif::size_text(sizes, options.within), width));
-  if (!losses.empty()) fmt::print("\n{}\n", whatif::loss_table(losses, width));
-  if (useless) fmt::print("\n{}\n", wrapped(whatif::useless_text(*useless), width));
+  if (!losses.empty()) print_text("\n{}\n", whatif::loss_table(losses, width));
+  if (useless) print_text("\n{}\n", wrapped(whatif::useless_text(*useless), width));
   return {};
 }
 

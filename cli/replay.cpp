@@ -6,6 +6,7 @@
 
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/print.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -47,14 +48,14 @@ Result<whatif::Replayed> replay_one(const MeasuredRun& run, const ReplayRun& opt
 
 void print_replayed(const whatif::Replayed& all) {
   const std::size_t width = text_columns(stdout);
-  fmt::print("{}, seed {}, {}, beside {} in virtual time\n\n{}\n\n", report::model_title(all.sync),
+  print_text("{}, seed {}, {}, beside {} in virtual time\n\n{}\n\n", report::model_title(all.sync),
              all.seed, duration_text(all.seconds), counted(all.runs, "run"),
              whatif::replayed_table(all, width));
-  if (all.time) fmt::print("{}\n", whatif::time_text(all));
-  fmt::print("{}\n", wrapped(whatif::worst_text(all), width));
+  if (all.time) print_text("{}\n", whatif::time_text(all));
+  print_text("{}\n", wrapped(whatif::worst_text(all), width));
   if (const std::string text = whatif::decision_text(all); !text.empty())
-    fmt::print("{}\n", wrapped(text, width));
-  if (!all.path.empty()) fmt::print("{}\n", wrapped(whatif::path_line(all), width));
+    print_text("{}\n", wrapped(text, width));
+  if (!all.path.empty()) print_text("{}\n", wrapped(whatif::path_line(all), width));
 }
 
 Result<void> replay_checked(const ReplayRun& options, const std::stop_token& stop) {
@@ -72,9 +73,9 @@ Result<void> replay_checked(const ReplayRun& options, const std::stop_token& sto
       json.push_back(whatif::replayed_json(all));
     else
       print_replayed(all);
-    if (!options.json && &run != &runs.back()) fmt::print("\n");
+    if (!options.json && &run != &runs.back()) print_text("\n");
   }
-  if (options.json) fmt::print("{}\n", json.dump(2));
+  if (options.json) print_json(json.dump(2));
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/print.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -149,11 +150,11 @@ Result<void> list_checked(const RunsList& options) {
   if (options.json) {
     report::Json all = report::Json::array();
     for (const Entry& entry : entries) all.push_back(json_of(entry));
-    fmt::print("{}\n", all.dump(2, ' ', false, report::Json::error_handler_t::replace));
+    print_json(all.dump(2, ' ', false, report::Json::error_handler_t::replace));
   } else if (entries.empty()) {
-    fmt::print("No runs in {}. rubato compare and rubato up put them there.\n", options.directory);
+    print_text("No runs in {}. rubato compare and rubato up put them there.\n", options.directory);
   } else {
-    fmt::print("{}\n", table_of(entries));
+    print_text("{}\n", table_of(entries));
   }
   return {};
 }

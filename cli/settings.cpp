@@ -2,6 +2,7 @@
 // read with.
 #include <fmt/format.h>
 
+#include "base/print.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
@@ -12,17 +13,17 @@ namespace rubato::cli {
 int print_settings(bool markdown) {
   const std::size_t width = text_columns(stdout);
   if (!markdown)
-    fmt::print("{}\n", wrapped("Keys of the cluster file: valid values (default), meaning. More: "
+    print_text("{}\n", wrapped("Keys of the cluster file: valid values (default), meaning. More: "
                                "docs/cluster-file.md",
                                width));
   for (const cluster::KeySection& section : cluster::key_sections()) {
     if (markdown) {
-      fmt::print("{}\n", cluster::markdown_table(section));
+      print_text("{}\n", cluster::markdown_table(section));
       continue;
     }
-    fmt::print("\n{}\n", section.title);
+    print_text("\n{}\n", section.title);
     for (const cluster::Key& key : section.keys)
-      fmt::print("{}\n", wrapped(fmt::format("  {}: {} ({})\n      {}", key.name, key.valid,
+      print_text("{}\n", wrapped(fmt::format("  {}: {} ({})\n      {}", key.name, key.valid,
                                              key.fallback, key.meaning),
                                  width, 6));
   }

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/json.hpp"
+#include "base/print.hpp"
 #include "base/rng.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
@@ -191,9 +192,11 @@ Result<void> status_checked(StatusRun run, const std::stop_token& stop) {
   while (true) {
     RUBATO_ASSIGN(const Json status, asker.ask(stop));
     const bool clears = run.watch && !run.json && ::isatty(STDOUT_FILENO) == 1;
-    fmt::print("{}{}{}", clears ? "\x1b[H\x1b[2J" : "",
-               run.json ? status.dump(run.watch ? -1 : 2) + "\n" : table_of(status),
-               run.watch && !clears && !run.json ? "\n" : "");
+    if (clears) print_exact("\x1b[H\x1b[2J");
+    if (run.json)
+      print_json(status.dump(run.watch ? -1 : 2));
+    else
+      print_text("{}{}", table_of(status), run.watch && !clears ? "\n" : "");
     flush_output();
     const std::string state = report::text_of(status, "state");
     if (!run.watch || state == "ending" || state == "over") return {};

@@ -10,6 +10,7 @@
 
 #include "base/file.hpp"
 #include "base/nearest.hpp"
+#include "base/print.hpp"
 #include "base/shipped.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
@@ -274,10 +275,10 @@ struct Errors {
   }
   void print(std::size_t width) const {
     if (rates)
-      fmt::print("{}\n",
+      print_text("{}\n",
                  wrapped("Error by rates of the device: " + steps::error_text(by_rates), width));
     if (peaks)
-      fmt::print("{}\n",
+      print_text("{}\n",
                  wrapped("Error by published figures: " + steps::error_text(by_peaks), width));
   }
 };
@@ -287,10 +288,10 @@ void print_layers(const Described& device, const Asked& asked, const Errors& err
   const std::size_t width = text_columns(stdout);
   for (const Question& question : asked.questions) {
     const Prediction prediction = predict_one(device, question, asked);
-    fmt::print("{}, batch {}, on {}: {}\n\n{}\n\n", question.name, question.batch, device.name,
+    print_text("{}, batch {}, on {}: {}\n\n{}\n\n", question.name, question.batch, device.name,
                step_line(prediction, errors.of(device)), layer_table(prediction, width));
   }
-  fmt::print("{}\n", wrapped("Source: " + device.source, width));
+  print_text("{}\n", wrapped("Source: " + device.source, width));
   errors.print(width);
 }
 
@@ -316,7 +317,7 @@ void print_devices(const std::vector<Described>& devices, const Asked& asked,
     }
   }
   const std::size_t width = text_columns(stdout);
-  fmt::print("{}\n\n", report::aligned(columns, width));
+  print_text("{}\n\n", report::aligned(columns, width));
   errors.print(width);
 }
 
@@ -333,7 +334,7 @@ Result<void> print_steps(const StepsRun& options, const Asked& asked) {
       for (const Question& question : asked.questions)
         all.push_back(
             step_json(device, question, predict_one(device, question, asked), errors.of(device)));
-    fmt::print("{}\n", all.dump(2));
+    print_json(all.dump(2));
   } else if (devices.size() == 1) {
     print_layers(devices.front(), asked, errors);
   } else {
@@ -360,11 +361,11 @@ Result<void> print_ratio(const StepsRun& options, const Asked& asked) {
     columns[2].push_back(fmt::format("{:.3g}", ratio));
   }
   if (options.json) {
-    fmt::print("{}\n", all.dump(2));
+    print_json(all.dump(2));
     return {};
   }
   const std::size_t width = text_columns(stdout);
-  fmt::print("a step of {} on {}, elsewhere:\n\n{}\n\n{}\n", step_text(*options.seconds), from.name,
+  print_text("a step of {} on {}, elsewhere:\n\n{}\n\n{}\n", step_text(*options.seconds), from.name,
              report::aligned(columns, width),
              wrapped("Error from another device: " + steps::error_text(error), width));
   return {};
@@ -410,7 +411,7 @@ Result<void> print_errors(const StepsRun& options) {
                               {"peak", "published figures", steps::judge_peaks(measured, judged)},
                               {"ratio", "another device", steps::judge_ratios(measured)}};
   if (options.json) {
-    fmt::print("{}\n", judged_json(ways).dump(2));
+    print_json(judged_json(ways).dump(2));
     return {};
   }
   std::vector<std::vector<std::string>> columns{{"Device"},   {"Model"},     {"Batch"}, {"Threads"},
@@ -427,9 +428,9 @@ Result<void> print_errors(const StepsRun& options) {
     for (std::size_t i = 0; i < columns.size(); ++i) columns[i].push_back(cells[i]);
   }
   const std::size_t width = text_columns(stdout);
-  fmt::print("{}\n\n", report::aligned(columns, width, 2));
+  print_text("{}\n\n", report::aligned(columns, width, 2));
   for (const Way& way : ways)
-    fmt::print("{}\n", wrapped(fmt::format("Error by {}: {}", way.title,
+    print_text("{}\n", wrapped(fmt::format("Error by {}: {}", way.title,
                                            steps::error_text(steps::summary_of(way.judged))),
                                width));
   return {};

@@ -11,6 +11,7 @@
 
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/print.hpp"
 #include "base/shipped.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
@@ -346,11 +347,11 @@ Result<void> write_study(Running& running) {
 }
 
 void print_study(const report::StudyResults& results, const std::string& directory, bool json) {
-  if (json) return fmt::print("{}", report::study_json(results, report::summarize(results)));
+  if (json) return print_json(report::study_json(results, report::summarize(results)));
   const report::Study& study = results.plan.study;
   const std::size_t missing = report::missing_runs(results);
   const std::size_t planned = results.plan.run_count();
-  fmt::print("{}\n{}\n{}Report: {}\n\n", study.question.empty() ? study.name : study.question,
+  print_text("{}\n{}\n{}Report: {}\n\n", study.question.empty() ? study.name : study.question,
              report::study_table(results, report::summarize(results), text_columns(stdout)),
              missing > 0 ? fmt::format("This is a part: {} of {}.\n", planned - missing,
                                        counted(planned, "run"))

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/print.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/trace_merge.hpp"
@@ -89,7 +90,7 @@ Result<void> show(const std::string& file) {
   if (!alike) add(trace.down, "Bandwidth down, Mb/s", kBytesPerMegabit);
   add(trace.speed, "Speed", 1);
   add(trace.available, "Available", 1);
-  fmt::print("{}", text);
+  print_shown(text);
   return {};
 }
 
@@ -119,7 +120,7 @@ Result<std::string> made(TraceMake options) {
 int make_trace(const TraceMake& options) {
   const auto text = made(options);
   if (!text) return report_error(text.error());
-  fmt::print("{}", *text);
+  print_shown(*text);
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/log.hpp"
+#include "base/print.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -126,7 +127,7 @@ Result<void> predict_checked(ModelRun options) {
   RUBATO_ASSIGN(auto scored, score(options, train::Labels::IfThere));
   const std::string text = predictions_csv(options, scored);
   if (!options.out.empty()) return write_file(options.out, text);
-  fmt::print("{}", text);
+  print_shown(text);
   return {};
 }
 
@@ -183,12 +184,12 @@ std::string evaluation_table(const Scored& scored, const train::ClassReport& rep
         most = count;
       }
     }
-    columns[0].push_back(printable(names[c]));
+    columns[0].push_back(names[c]);
     columns[1].push_back(count_text(static_cast<double>(own.samples)));
     columns[2].push_back(share_text(own.precision));
     columns[3].push_back(share_text(own.recall));
     columns[4].push_back(share_text(own.f1));
-    columns[5].push_back(most == 0 ? "-" : fmt::format("{} ({})", printable(names[rival]), most));
+    columns[5].push_back(most == 0 ? "-" : fmt::format("{} ({})", names[rival], most));
   }
   const std::size_t width = text_columns(stdout);
   const std::string caption = fmt::format(
@@ -313,7 +314,10 @@ Result<void> evaluate_checked(ModelRun options) {
                           report::web_page(evaluated.page, "Evaluation of " + options.model, page,
                                            evaluated.script)));
   }
-  fmt::print("{}", options.json ? text : evaluated.table);
+  if (options.json)
+    print_json(text);
+  else
+    print_shown(evaluated.table);
   return {};
 }
 

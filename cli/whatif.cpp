@@ -8,6 +8,7 @@
 
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/print.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -61,8 +62,8 @@ Result<Variants> variants_of(const whatif::Base& base, const std::vector<whatif:
   return variants;
 }
 
-void print_json(const whatif::Forecast& base, const std::vector<whatif::Forecast>& changes,
-                const std::vector<whatif::Effect>& effects) {
+void print_forecasts(const whatif::Forecast& base, const std::vector<whatif::Forecast>& changes,
+                     const std::vector<whatif::Effect>& effects) {
   report::Json rows = report::Json::array();
   for (const std::size_t i : whatif::ranking(effects)) {
     report::Json row = whatif::forecast_json(changes[i]);
@@ -70,7 +71,7 @@ void print_json(const whatif::Forecast& base, const std::vector<whatif::Forecast
     rows.push_back(std::move(row));
   }
   const report::Json all{{"base", whatif::forecast_json(base)}, {"changes", std::move(rows)}};
-  fmt::print("{}\n", all.dump(2, ' ', false, report::Json::error_handler_t::replace));
+  print_json(all.dump(2, ' ', false, report::Json::error_handler_t::replace));
 }
 
 // The cluster of a file.
@@ -151,19 +152,19 @@ Result<void> whatif_checked(const WhatIf& options, const std::stop_token& stop) 
     RUBATO_TRY(write_file(options.html, report::times_html(page)));
   }
   if (options.json) {
-    print_json(first, rows, effects);
+    print_forecasts(first, rows, effects);
     return {};
   }
   const std::size_t width = text_columns(stdout);
-  fmt::print("{}: {}, {}{}, virtual time\n\n", config.name, workers,
+  print_text("{}: {}, {}{}, virtual time\n\n", config.name, workers,
              targeted ? fmt::format("target {}, ", target) : "", runs);
-  fmt::print("{}\n\n", whatif::forecast_table(first, rows, targeted, width));
+  print_text("{}\n\n", whatif::forecast_table(first, rows, targeted, width));
   if (!asked) {
-    fmt::print("What would help most:\n{}", whatif::ranking_text(rows, effects, width));
+    print_text("What would help most:\n{}", whatif::ranking_text(rows, effects, width));
     return {};
   }
   for (std::size_t i = 0; i < rows.size(); ++i)
-    fmt::print(
+    print_text(
         "{}\n",
         wrapped(targeted
                     ? fmt::format("{}: {}{}; {}.", rows[i].name, whatif::effect_text(effects[i]),

@@ -500,8 +500,9 @@ Result<void> set_box(NodeBox& box, const std::string& text) {
   const auto blank = text.find(' ');
   const std::string destination = text.substr(0, blank);
   const std::string address = blank == text.npos ? "" : text.substr(blank + 1);
-  // ssh takes what begins with a dash for an option.
+  // ssh takes what begins with a dash for an option, and older ones hand the host to a shell.
   if (destination.empty() || destination.starts_with('-') ||
+      destination.find_first_of("'`\"$;&<>|(){}") != destination.npos ||
       !std::ranges::all_of(destination, [](unsigned char c) { return std::isgraph(c) != 0; }))
     return fail(ErrorCode::BadInput, std::string(kBoxForm));
   if (blank != text.npos && !proto::is_host(address))

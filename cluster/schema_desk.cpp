@@ -262,7 +262,7 @@ void SchemaAsker::on_message(Instant now, PeerId from, const Message& message) {
   if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
     failure_ = Error{ErrorCode::Refused, "scheduler: " + refusal->message};
   } else if (const auto* notice = std::get_if<proto::Notice>(&message.body)) {
-    if (auto line = notices_.take(now, notice->text)) log_.push(std::move(*line));
+    log_.push_notice(now, notice->text);
   } else if (const auto* described = std::get_if<proto::Described>(&message.body)) {
     text_ = {};  // whoever says so has no schema: one that was on its way is no more
     if (described->bytes == described_ || described->bytes > options_.summary.size()) return;

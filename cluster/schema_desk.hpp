@@ -22,7 +22,7 @@
 #include "proto/joiner.hpp"
 #include "proto/long_text.hpp"
 #include "proto/messages.hpp"
-#include "proto/notice_lines.hpp"
+#include "proto/node_log.hpp"
 #include "proto/outbox.hpp"
 #include "train/model/data_summary.hpp"
 
@@ -150,8 +150,7 @@ class SchemaAsker {
   std::optional<std::string> stopped_;
   std::optional<Error> failure_;
   proto::Outbox<proto::ToPeer> outbox_;
-  proto::NoticeLines notices_;
-  proto::Outbox<std::string> log_;
+  proto::NodeLog log_;
 };
 
 }  // namespace rubato::cluster

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/json.hpp"
+#include "base/utf8.hpp"
 #include "base/words.hpp"
 
 namespace rubato::cluster {
@@ -37,6 +38,10 @@ Result<TableTensor> tensor_of(const Json& row) {
   tensor.kind = static_cast<TensorKind>(kind - std::begin(kKindNames));
   if (tensor.name.empty() || tensor.name.size() > kTensorNameMax)
     return no_table("a tensor has no name, or a long one");
+  if (const auto hidden = hidden_in(tensor.name))
+    return no_table(
+        fmt::format("the name \"{}\" of a tensor holds {}, which is not shown: rename it",
+                    tensor.name, *hidden));
   if (tensor.shape.size() > kTensorRankMax) return no_table("a tensor has too many dimensions");
   if (tensor.count() == 0 || tensor.count() == std::numeric_limits<std::uint64_t>::max())
     return no_table("a tensor has no elements, or too many");

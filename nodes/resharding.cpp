@@ -224,9 +224,7 @@ Result<scheduler::Resharding> reshard_servers(const cluster::ClusterConfig& conf
   OldShards old(config, plan, core, from);
   RUBATO_ASSIGN(auto shards, old.read());
   scheduler::Resharding made = servers_of(config);
-  std::error_code failed;
-  fs::create_directories(to, failed);
-  if (failed) return fail(ErrorCode::Io, fmt::format("cannot make {}: {}", to, failed.message()));
+  RUBATO_TRY(make_directories(to));
   if (shards.empty()) {
     log_info("no server has a snapshot yet: the parameters begin anew");
     return made;

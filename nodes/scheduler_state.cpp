@@ -111,6 +111,8 @@ Result<void> SchedulerState::tell_end(const std::string& directory) const {
     for (int more = 2; std::filesystem::exists(directory + "/" + name); ++more)
       name = fmt::format("{}.damaged.{}", kJournalName, more);
     RUBATO_TRY(write_file(directory + "/" + name, bytes_));
+    RUBATO_TRY(sync_file(directory + "/" + name));
+    RUBATO_TRY(sync_directory(directory));
     log_warning(
         fmt::format("{} is damaged at byte {}: the run goes on from what stands before, and "
                     "{} behind it are lost; the whole file is kept beside it as {}",

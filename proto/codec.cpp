@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/checksum.hpp"
+#include "base/utf8.hpp"
 #include "proto/compression.hpp"
 #include "proto/identity.hpp"
 #include "rubato_generated.h"
@@ -202,6 +203,14 @@ Result<std::string> read_text(const char* field, const flatbuffers::String& s) {
   return s.str();
 }
 
+// A name or an address, which is shown to people: nothing in it is hidden from them.
+Result<std::string> read_name(const char* field, const flatbuffers::String& s) {
+  RUBATO_ASSIGN(auto name, read_text(field, s));
+  if (const auto hidden = hidden_in(name))
+    return corrupt("{} \"{}\" holds {}, which is not shown: choose another", field, name, *hidden);
+  return name;
+}
+
 Result<TextPart> read_part(const char* field, const wire::TextPart& t) {
   const std::uint64_t size = t.bytes()->size();
   if (size > kTextPartMax)
@@ -271,8 +280,8 @@ std::vector<T> elements(const Vector* vector) {
 }
 
 Result<Body> read(const wire::Hello& t) {
-  RUBATO_ASSIGN(auto name, read_text("Hello.name", *t.name()));
-  RUBATO_ASSIGN(auto endpoint, read_text("Hello.endpoint", *t.endpoint()));
+  RUBATO_ASSIGN(auto name, read_name("Hello.name", *t.name()));
+  RUBATO_ASSIGN(auto endpoint, read_name("Hello.endpoint", *t.endpoint()));
   Hello m{std::move(name), t.parameters(), std::move(endpoint), GetString(t.settings())};
   m.again = t.again();
   RUBATO_ASSIGN(m.public_key, read_key("Hello.public_key", t.public_key()));
@@ -302,7 +311,7 @@ Result<Body> read(const wire::Welcome& t) {
   std::uint64_t covered = 0;
   for (const wire::ShardEntry* entry : *t.shards()) {
     RUBATO_ASSIGN(const ElementRange range, read_range(*entry->range(), m.parameters));
-    RUBATO_ASSIGN(auto endpoint, read_text("ShardEntry.endpoint", *entry->endpoint()));
+    RUBATO_ASSIGN(auto endpoint, read_name("ShardEntry.endpoint", *entry->endpoint()));
     if (range.begin != covered)
       return corrupt("shard map has a gap or overlap at element {}", range.begin);
     covered = range.end;
@@ -493,7 +502,7 @@ Result<Body> read(const wire::Evaluation& t) {
                     std::isnan(t.gap()) ? std::nullopt : std::optional(t.gap())};
 }
 Result<Body> read(const wire::Describe& t) {
-  RUBATO_ASSIGN(auto name, read_text("Describe.name", *t.name()));
+  RUBATO_ASSIGN(auto name, read_name("Describe.name", *t.name()));
   RUBATO_ASSIGN(auto summary, read_part("Describe.summary", *t.summary()));
   RUBATO_TRY(check_numbers("Describe", t.schema_at()));
   return Describe{std::move(name), std::move(summary), t.schema_at()};

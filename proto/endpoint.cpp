@@ -5,6 +5,14 @@
 #include <charconv>
 
 namespace rubato::proto {
+namespace {
+
+constexpr std::string_view kHostCharacters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+constexpr std::string_view kAddressCharacters =  // of IPv6, with its zone
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:%";
+
+}  // namespace
 
 std::string Endpoint::text() const {
   return port == 0 ? fmt::format("tcp://{}:*", host) : fmt::format("tcp://{}:{}", host, port);
@@ -28,6 +36,12 @@ std::optional<Endpoint> read_endpoint(std::string_view text) {
   Endpoint endpoint{std::string(text.substr(kScheme.size(), colon - kScheme.size())), 0};
   const bool brackets = endpoint.host.starts_with('[') && endpoint.host.ends_with(']');
   if (endpoint.host.find(':') != std::string::npos && !brackets) return std::nullopt;
+  // Endpoints reach shells and settings of services, so a host is what names and addresses are of.
+  std::string_view host = endpoint.host;
+  if (brackets) host = host.substr(1, host.size() - 2);
+  if (host != "*" &&
+      host.find_first_not_of(brackets ? kAddressCharacters : kHostCharacters) != host.npos)
+    return std::nullopt;
   const std::string_view port = text.substr(colon + 1);
   if (port == "*") return endpoint;
   const char* const last = port.data() + port.size();

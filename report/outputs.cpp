@@ -1,4 +1,5 @@
 #include "report/outputs.hpp"
+#include "base/print.hpp"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -108,9 +109,9 @@ void note_busy(Comparison& comparison) {
 
 void print_comparison(const Comparison& comparison, const std::string& directory, bool json) {
   if (json) {
-    fmt::print("{}", results_json(comparison));
+    print_json(results_json(comparison));
   } else {
-    fmt::print("{}\nReport: {}\n",
+    print_text("{}\nReport: {}\n",
                comparison_table(comparison, summarize(comparison), text_columns(stdout)),
                absolute_path(std::filesystem::path(directory) / "report.html"));
   }

@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/terminal.hpp"
+#include "base/utf8.hpp"
 
 namespace rubato::report {
 namespace {
@@ -22,6 +23,11 @@ std::string_view front(std::string_view text, std::size_t columns) {
     if (!continued && ++characters > columns) break;
   }
   return text.substr(0, at);
+}
+
+// As a part of one line.
+std::string shown(std::string_view text) {
+  return printable(std::string(text));
 }
 
 void put(std::FILE* stream, std::string_view text) {
@@ -47,7 +53,7 @@ void StatusLine::bar(double fraction, std::string_view text) {
   const auto filled =
       std::min(width, static_cast<std::size_t>(static_cast<double>(width) * fraction));
   const std::string bar = std::string(filled, '#') + std::string(width - filled, '-');
-  const std::string tail = fmt::format("] {:3.0f} % {}", std::floor(100 * fraction), text);
+  const std::string tail = fmt::format("] {:3.0f} % {}", std::floor(100 * fraction), shown(text));
   const std::string_view on = colour_ ? "\x1b[36m" : "";
   const std::string_view off = colour_ ? "\x1b[0m" : "";
   put(stream_, fmt::format("\r[{}{}{}{}\x1b[K", on, bar, off,
@@ -58,7 +64,7 @@ void StatusLine::bar(double fraction, std::string_view text) {
 void StatusLine::text(std::string_view text) {
   RUBATO_CHECK(bar_, "a text that changes needs a terminal");
   if (!room_for_line(stream_)) return;
-  put(stream_, fmt::format("\r{}\x1b[K", front(text, terminal_columns(stream_) - 1)));
+  put(stream_, fmt::format("\r{}\x1b[K", front(shown(text), terminal_columns(stream_) - 1)));
   drawn_ = true;
 }
 

@@ -9,6 +9,7 @@
 #include "base/json.hpp"
 #include "base/task.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 
 namespace rubato::report {
 
@@ -24,7 +25,8 @@ bool has_number(const Json& json, const char* key) {
 }
 
 std::string text_of(const Json& json, const char* key) {
-  return json.contains(key) && json.at(key).is_string() ? json.at(key).get<std::string>() : "";
+  return json.contains(key) && json.at(key).is_string() ? printable(json.at(key).get<std::string>())
+                                                        : "";
 }
 
 std::string directive_text(const Json& worker) {

@@ -1,6 +1,7 @@
 // report/status_text.hpp - what a scheduler says of its run (Scheduler::status()) as people read
 // it: shared by `rubato status` and the live page. The text comes from another process: what is
-// missing or of another kind is 0 or empty. Errors: none. Threads: pure functions.
+// missing or of another kind is 0 or empty, and texts are as printable() shows them. Errors: none.
+// Threads: pure functions.
 #pragma once
 
 #include <string>

@@ -13,6 +13,7 @@
 
 #include "base/check.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "base/words.hpp"
 
 namespace rubato::report {
@@ -214,6 +215,8 @@ std::string block(const std::vector<Cells>& columns) {
 std::string aligned(const std::vector<std::vector<std::string>>& columns, std::size_t width,
                     std::size_t keys) {
   std::vector<Cells> cells(columns.begin(), columns.end());
+  for (Cells& column : cells)
+    for (std::string& cell : column) cell = printable(std::move(cell));
   if (width == kAnyWidth) return block(cells);
   RUBATO_CHECK(keys > 0 && keys <= cells.size(), "a table needs columns that tell its rows apart");
   width = std::max(width, kWidthMin);

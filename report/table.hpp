@@ -12,7 +12,7 @@ namespace rubato::report {
 
 // Columns of cells, the header first in each; the first column is aligned to the left, the others
 // to the right. Columns that do not fit into `width` follow below, beside the first `keys` columns
-// again. A cell that is too long is broken into lines.
+// again. A cell that is too long is broken into lines. Cells are shown as printable() shows them.
 // Returns: the lines, without an end of the last.
 std::string aligned(const std::vector<std::vector<std::string>>& columns,
                     std::size_t width = kAnyWidth, std::size_t keys = 1);

@@ -11,7 +11,8 @@ namespace {
 constexpr std::uint64_t kForgottenMax = 1000;
 // Within it a server that has heard an order says so, or it did not hear it.
 constexpr Duration kHeardWithin = Duration::from_seconds(5);
-constexpr Duration kLookEvery = Duration::from_seconds(1);  // for servers that still write
+constexpr Duration kLookEvery = Duration::from_seconds(1);     // for servers that still write
+constexpr Duration kHeldUpAfter = Duration::from_seconds(60);  // a line says for whom
 
 std::int64_t difference(std::uint64_t a, std::uint64_t b) {
   return static_cast<std::int64_t>(a) - static_cast<std::int64_t>(b);
@@ -127,6 +128,14 @@ bool GoodCopies::awaited(Instant now, const Copy& copy) const {
 
 bool GoodCopies::any_awaited(Instant now) const {
   return std::ranges::any_of(servers_, [&](const Copy& copy) { return awaited(now, copy); });
+}
+
+std::optional<std::uint32_t> GoodCopies::held_up_by(Instant now) const {
+  if (!due_ || now - *due_ < kHeldUpAfter) return std::nullopt;
+  const auto server =
+      std::ranges::find_if(servers_, [&](const Copy& copy) { return awaited(now, copy); });
+  if (server == servers_.end()) return std::nullopt;
+  return static_cast<std::uint32_t>(server - servers_.begin());
 }
 
 void GoodCopies::hurry(Instant now) {

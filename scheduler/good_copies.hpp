@@ -50,6 +50,8 @@ class GoodCopies {
   // To be called at poll_wakeup(). Returns: an order to all servers that are here, if it is time.
   // `commits`: of the run.
   std::optional<proto::Save> poll_order(Instant now, std::uint64_t commits);
+  // The next order has waited for this server for a minute.
+  std::optional<std::uint32_t> held_up_by(Instant now) const;
   // The next order is due now, unless a server that still writes is waited for.
   void hurry(Instant now);
   // The order at the end of the run, whether servers still write or not. Nothing: the run keeps no

@@ -1,97 +1,88 @@
 #include "scheduler/journal_file.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
+#include <array>
+#include <span>
 #include <utility>
-
-#include "base/file.hpp"
 
 namespace rubato::scheduler {
 namespace {
 
-tl::unexpected<Error> error_of(ErrorCode code, const std::string& path) {
-  return fail(code, fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+tl::unexpected<Error> error_of(const Error& why, const std::string& path) {
+  return fail(why.code, fmt::format("cannot write {}: {}", path, why.message));
 }
 
 }  // namespace
 
-Result<JournalFile> JournalFile::open(const std::string& path) {
-  std::error_code failed;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd < 0) return error_of(ErrorCode::BadInput, path);
-  JournalFile file(fd, path);
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return error_of(ErrorCode::BadInput, path);
-    return fail(ErrorCode::BadInput,
-                path +
-                    ": another scheduler writes here; wait for its end, or name another "
-                    "directory");
-  }
-  return file;
+Result<JournalFile> JournalFile::open(const std::string& path, Disk& disk) {
+  if (const auto made = disk.make_directories(directory_of(path)); !made)
+    return error_of(made.error(), path);
+  auto file = disk.open(path, Disk::Open::Append);
+  if (!file) return error_of(file.error(), path);
+  const auto locked = (*file)->lock();
+  if (!locked) return error_of(locked.error(), path);
+  if (*locked) return JournalFile(disk, std::move(*file), path);
+  return fail(ErrorCode::BadInput,
+              path +
+                  ": another scheduler writes here; wait for its end, or name another "
+                  "directory");
 }
 
-JournalFile::JournalFile(JournalFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)), size_(other.size_) {}
-
-JournalFile::~JournalFile() {
-  if (fd_ >= 0) close(fd_);
-}
-
-Result<std::string> JournalFile::read() const {
-  return read_file(path_);
+Result<std::string> JournalFile::read() {
+  RUBATO_TRY(sync());
+  const auto unread = [&](const Error& why) {
+    return fail(ErrorCode::Io, fmt::format("{}: {}", path_, why.message));
+  };
+  const auto file = disk_->open(path_, Disk::Open::Read);
+  const auto size = file ? (*file)->size() : tl::unexpected<Error>(file.error());
+  if (!size) return unread(size.error());
+  std::string text(*size, '\0');
+  const auto count = (*file)->read(std::as_writable_bytes(std::span(text)));
+  if (!count) return unread(count.error());
+  text.resize(*count);
+  return text;
 }
 
 Result<void> JournalFile::cut(std::size_t size) {
-  if (ftruncate(fd_, static_cast<off_t>(size)) != 0) return error_of(ErrorCode::Io, path_);
+  if (const auto done = file_->truncate(size); !done) return error_of(done.error(), path_);
   size_ = size;
   return {};
 }
 
 Result<void> JournalFile::replace(std::string_view bytes) {
-  RUBATO_ASSIGN(auto beside, open(path_ + ".new"));
+  RUBATO_ASSIGN(auto beside, open(path_ + ".new", *disk_));
   RUBATO_TRY(beside.cut(0));
   RUBATO_TRY(beside.append(bytes));
   RUBATO_TRY(beside.sync());
-  if (std::rename(beside.path_.c_str(), path_.c_str()) != 0) return error_of(ErrorCode::Io, path_);
-  std::swap(fd_, beside.fd_);
+  if (const auto done = disk_->rename(beside.path_, path_); !done)
+    return error_of(done.error(), path_);
+  file_ = std::move(beside.file_);
   size_ = bytes.size();
   named_ = false;
   return sync();
 }
 
 Result<void> JournalFile::append(std::string_view bytes) {
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t count = write(fd_, bytes.data() + done, bytes.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      auto why = error_of(ErrorCode::Io, path_);
-      if (const auto cleared = cut(size_); !cleared) why.value().message += ", and is not whole";
-      return why;
-    }
-    done += static_cast<std::size_t>(count);
+  const std::array<std::span<const std::byte>, 1> pieces{std::as_bytes(std::span(bytes))};
+  if (const auto done = file_->write(pieces); !done) {
+    auto why = error_of(done.error(), path_);
+    if (const auto cleared = cut(size_); !cleared) why.value().message += ", and is not whole";
+    return why;
   }
-  size_ += done;
+  size_ += bytes.size();
   return {};
 }
 
 Result<void> JournalFile::sync() {
-  if (fdatasync(fd_) != 0) return error_of(ErrorCode::Io, path_);
-  if (std::exchange(named_, true)) return {};
-  return sync_directory(std::filesystem::path(path_).parent_path());
+  if (const auto done = file_->sync(); !done) return error_of(done.error(), path_);
+  if (!named_) RUBATO_TRY(disk_->sync_directory(directory_of(path_)));
+  named_ = true;
+  return {};
 }
 
 void JournalFile::remove() {
-  std::error_code ignored;
-  std::filesystem::remove(path_, ignored);
+  (void)disk_->remove(path_);
 }
 
 }  // namespace rubato::scheduler

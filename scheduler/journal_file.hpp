@@ -4,9 +4,12 @@
 // a time. Threads: one owner. Errors: one line that names the file.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "base/disk.hpp"
 #include "base/result.hpp"
 
 namespace rubato::scheduler {
@@ -14,14 +17,15 @@ namespace rubato::scheduler {
 class JournalFile {
  public:
   // Opens or makes it, with its directory, and locks it until this object or the process ends.
-  // BadInput where it cannot be written, or another process has it.
-  [[nodiscard]] static Result<JournalFile> open(const std::string& path);
-  JournalFile(JournalFile&& other) noexcept;
-  JournalFile& operator=(JournalFile&&) = delete;
-  ~JournalFile();
+  // BadInput where it cannot be written, or another process has it. Io where a later try may do
+  // better. Lifetime of `disk`: longer than this object's.
+  [[nodiscard]] static Result<JournalFile> open(const std::string& path,
+                                                Disk& disk = system_disk());
 
   const std::string& path() const { return path_; }
-  [[nodiscard]] Result<std::string> read() const;
+  // What is there. It outlasts a loss of power from now on: an earlier process may have left it in
+  // the system's cache. Io.
+  [[nodiscard]] Result<std::string> read();
   // Only the first `size` bytes stay.
   [[nodiscard]] Result<void> cut(std::size_t size);
   // Only `bytes` stay. After a crash the file has them, or what it had. Io.
@@ -34,9 +38,11 @@ class JournalFile {
   void remove();
 
  private:
-  JournalFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  JournalFile(Disk& disk, std::unique_ptr<DiskFile> file, std::string path)
+      : disk_(&disk), file_(std::move(file)), path_(std::move(path)) {}
 
-  int fd_;
+  Disk* disk_;
+  std::unique_ptr<DiskFile> file_;
   std::string path_;
   std::size_t size_ = 0;  // since the last cut()
   bool named_ = false;    // its name is on disk, too

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "base/time.hpp"
 #include "scheduler/scheduler.hpp"
 #include "sync/overhead_mean.hpp"
@@ -32,16 +33,36 @@ double since(Duration now, Duration before) {
   return std::max(now - before, Duration{}).seconds();
 }
 
+// Takes a field of csv_field(), and the comma behind it, off the front of `line`.
+std::string take_field(std::string_view& line) {
+  std::string field;
+  bool quoted = line.starts_with('"');
+  if (quoted) line.remove_prefix(1);
+  for (; !line.empty() && (quoted || line.front() != ','); line.remove_prefix(1)) {
+    if (quoted && line.front() == '"') {
+      quoted = line.starts_with("\"\"");
+      if (!quoted) continue;
+      line.remove_prefix(1);
+    }
+    field += line.front();
+  }
+  if (!line.empty()) line.remove_prefix(1);
+  return field.starts_with('\'') ? field.substr(1) : field;
+}
+
 std::optional<RunSample> parse_line(std::string_view line) {
   std::array<std::string_view, kCells> cells;
+  RunSample s;
   for (std::size_t i = 0; i < kCells; ++i) {
+    if (i == 1) {
+      s.worker = take_field(line);
+      continue;
+    }
     const auto end = line.find(',');
     if ((end == line.npos) != (i + 1 == kCells)) return std::nullopt;
     cells[i] = line.substr(0, end);
     line.remove_prefix(end == line.npos ? line.size() : end + 1);
   }
-  RunSample s;
-  s.worker = cells[1];
   bool good = !s.worker.empty();
   const auto number = [&](std::size_t cell, auto& to) {
     const auto value = parse_number<std::remove_reference_t<decltype(to)>>(cells[cell]);
@@ -99,9 +120,9 @@ std::string samples_header(const std::vector<std::string>& notes) {
 }
 
 std::string sample_line(const RunSample& s) {
-  return fmt::format("{:.3f},{},{},{},{:.5g},{:.5g},{:.5g},{:.4g},{},{}\n", s.seconds, s.worker,
-                     s.steps, s.commits, s.compute, s.wait, s.communicate, s.round_trip, s.bytes_up,
-                     s.bytes_down);
+  return fmt::format("{:.3f},{},{},{},{:.5g},{:.5g},{:.5g},{:.4g},{},{}\n", s.seconds,
+                     csv_field(s.worker), s.steps, s.commits, s.compute, s.wait, s.communicate,
+                     s.round_trip, s.bytes_up, s.bytes_down);
 }
 
 Result<SampleFile> parse_samples(std::string_view text, const std::string& file) {

@@ -47,19 +47,18 @@ Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tune
 }
 
 bool Scheduler::on_message(Instant now, PeerId from, const Message& message) {
-  const std::uint64_t before = refusals_;
-  changed_ = false;
+  heard_ = {};
   take(now, from, message);
   const auto* const hello = std::get_if<proto::Hello>(&message.body);
   const bool asked = std::holds_alternative<proto::Describe>(message.body) ||
                      std::holds_alternative<proto::AskStatus>(message.body) ||
                      (hello && hello->looks);
-  return changed_ || (refusals_ == before && !asked);
+  return heard_.changed || (!heard_.refused && !asked);
 }
 
 void Scheduler::take(Instant now, PeerId from, const Message& message) {
   if (std::holds_alternative<proto::Refusal>(message.body)) {
-    ++refusals_;
+    heard_.refused = true;
     return;
   }
   // Whoever watches has no cluster file, and so no cluster.
@@ -144,7 +143,7 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
   }
   if (beat && seeding_.on_told(index, beat->seeded) && !run_.stopped()) start_ready_workers(now);
   if (run_.phase() == RunPhase::LastSave) {
-    last_save_.broken = last_save_.broken || (beat && beat->broken);
+    end_.broken = end_.broken || (beat && beat->broken);
     end_step(now);
   } else if (run_.phase() == RunPhase::ServersEnd) {
     if (std::holds_alternative<proto::Leave>(message.body))
@@ -298,7 +297,7 @@ void Scheduler::settle_servers(Instant now) {
   for (std::uint32_t i = 0; i < servers_.size(); ++i)
     if (servers_[i].peer == kNobody && !waiting_.contains(i)) return;
   settling_ = false;
-  changed_ = true;
+  heard_.changed = true;
   const bool together = waiting_.size() == servers_.size();
   std::optional<std::uint64_t> number = 0;
   if (place_waiting() && std::ranges::none_of(servers_, &ServerState::anew)) {
@@ -856,7 +855,7 @@ void Scheduler::remove_member(Instant now, WorkerId id, Life life, const std::st
 }
 
 void Scheduler::end_membership(WorkerId id, Life life, std::optional<Instant> gone_at) {
-  changed_ = true;
+  heard_.changed = true;
   roster_.remove(id, life, gone_at, book_.progress(id).steps);
   seeding_.on_gone(id);
   hearing_.forget_worker(id);
@@ -937,7 +936,7 @@ void Scheduler::hear_worker(Instant now, WorkerId worker) {
 }
 
 void Scheduler::heard_somebody(bool again) {
-  changed_ = true;
+  heard_.changed = true;
   if (again) log(SchedulerEvent::Kind::Back, "hears nodes again");
 }
 
@@ -1048,6 +1047,13 @@ void Scheduler::set_back(Instant now, const std::string& why) {
 void Scheduler::order_snapshot(Instant now, bool needed) {
   if (!needed && setbacks_.doubtful() && copies_.poll_wakeup() <= now) copies_.skip(now);
   if (const auto order = copies_.poll_order(now, commits())) send_order(now, *order);
+  const auto server = copies_.held_up_by(now);
+  if (!server) return;
+  const std::string line = fmt::format(
+      "the next snapshot waits for {}, which still writes; its newest one is without {}",
+      title(*server), counted(copies_.unsaved(*server, commits()), "commit"));
+  if (const auto left_out = said_.admit(now, "a slow disk of " + title(*server)))
+    log(SchedulerEvent::Kind::Warning, line);
 }
 
 // A server whose clock is unknown is in no list yet.
@@ -1131,7 +1137,7 @@ std::optional<Instant> Scheduler::poll_wakeup() const {
   const bool training = run_.training();
   const bool saves = run_.phase() == RunPhase::LastSave;
   return earliest({timers_.next(), run_.until(), lists_.poll_wakeup(),
-                   saves ? std::optional(last_save_.looks_at) : std::nullopt,
+                   saves ? std::optional(end_.looks_at) : std::nullopt,
                    hearing_.poll_wakeup(run_.phase()),
                    training ? copies_.poll_wakeup() : std::nullopt,
                    training && tuner_ ? tuner_->poll_wakeup() : std::nullopt});
@@ -1150,7 +1156,7 @@ void Scheduler::end(Instant now, std::string reason, bool failed) {
 }
 
 void Scheduler::stop_without_parameters(Instant now, std::string reason) {
-  no_parameters_ = true;
+  end_.no_parameters = true;
   end(now, std::move(reason), true);
   if (run_.over()) return;
   if (evaluator_ && run_.phase() == RunPhase::LastCommits) send_stop(evaluator_->peer);
@@ -1171,7 +1177,9 @@ void Scheduler::end_step(Instant now) {
           fmt::format("the evaluator's last pull took longer than {:.0f} s: the servers end",
                       options_.last_pull.seconds()));
     run_.end_step(RunPhase::LastSave, now + kLastSaveMax);
-    last_save_ = {.orders_at = now, .looks_at = now, .says_at = now + kWordEvery};
+    end_.number = 0;
+    end_.orders_at = end_.looks_at = now;
+    end_.says_at = now + kWordEvery;
   }
   if (run_.phase() == RunPhase::LastSave && last_save_over(now)) {
     run_.end_step(RunPhase::ServersEnd, now + options_.lost_after);
@@ -1183,11 +1191,11 @@ void Scheduler::end_step(Instant now) {
 
 // Nothing changes the parameters any more: the run can go on from a snapshot of now.
 bool Scheduler::last_save_over(Instant now) {
-  if (no_parameters_) return true;
+  if (end_.no_parameters) return true;
   std::size_t here = 0, writing = 0;
   std::vector<std::uint32_t> without;  // servers that are to have it, and have not said so
   for (std::uint32_t i = 0; i < servers_.size(); ++i) {
-    if (last_save_.number != 0 && copies_.saved(i) >= last_save_.number) continue;
+    if (end_.number != 0 && copies_.saved(i) >= end_.number) continue;
     if (copies_.keeps_none(i)) continue;
     without.push_back(i);
     if (hearing_.absent(i)) continue;
@@ -1195,23 +1203,23 @@ bool Scheduler::last_save_over(Instant now) {
     if (copies_.writes(now, i)) ++writing;
   }
   if (without.empty()) return true;
-  const bool hopeless = setbacks_.doubtful() || last_save_.broken || here == 0;
+  const bool hopeless = setbacks_.doubtful() || end_.broken || here == 0;
   if (hopeless || run_.waited_enough(now)) {
     tell_unsaved(without, "the run ends without a snapshot of its end: ");
     return true;
   }
-  if (writing == 0 && now >= last_save_.orders_at) {
+  if (writing == 0 && now >= end_.orders_at) {
     const auto order = copies_.last_order(now, commits());
     if (!order) return true;  // this run keeps none
-    last_save_.number = order->number;
-    last_save_.orders_at = now + kSaveAgain;
+    end_.number = order->number;
+    end_.orders_at = now + kSaveAgain;
     send_order(now, *order);
     // The journals have all that was answered.
     if (options_.journal) return true;
   }
-  if (now >= last_save_.looks_at) last_save_.looks_at = now + kSaveLook;
-  if (now >= last_save_.says_at) {
-    last_save_.says_at = now + kCallEvery;
+  if (now >= end_.looks_at) end_.looks_at = now + kSaveLook;
+  if (now >= end_.says_at) {
+    end_.says_at = now + kCallEvery;
     tell_unsaved(without,
                  "waiting for the snapshot of the end, until it is written or the run is "
                  "interrupted: ");
@@ -1344,7 +1352,7 @@ void Scheduler::refuse_aloud(Instant now, PeerId to, std::string why) {
 }
 
 void Scheduler::refuse(PeerId to, RefusalCode code, std::string message) {
-  ++refusals_;
+  heard_.refused = true;
   send(to, proto::Refusal{code, std::move(message)});
 }
 

@@ -394,22 +394,24 @@ class Scheduler {
   Seeding seeding_;
   GoodCopies copies_;
   Setbacks setbacks_;
-  struct LastSave {
-    std::uint64_t number = 0;   // of the order; 0: none yet
-    Instant orders_at = {};     // not before
-    Instant looks_at = {};      // for the servers, at the latest
-    Instant says_at = {};       // for whom it waits
-    bool broken = false;        // a server has said that its parameters are not finite
-  } last_save_;                 // only in RunPhase::LastSave
-  bool no_parameters_ = false;  // a shard is gone for good
+  struct End {                   // of the snapshot at the end of the run
+    std::uint64_t number = 0;    // of its order; 0: none yet
+    Instant orders_at = {};      // not before
+    Instant looks_at = {};       // for the servers, at the latest
+    Instant says_at = {};        // for whom it waits
+    bool broken = false;         // a server has said that its parameters are not finite
+    bool no_parameters = false;  // a shard is gone for good: there is nothing to keep
+  } end_;
   Exclusion exclusion_;
 
   // What they told.
   LossMerge losses_;
   RunBook book_;
   StatusDesk desk_;
-  std::uint64_t refusals_ = 0;  // of messages
-  bool changed_ = false;        // by the message that is heard now, whether it is refused or not
+  struct Heard {  // of the message that is heard now
+    bool refused = false;
+    bool changed = false;  // something, whether it is refused or not
+  } heard_;
 
   RepeatedLine word_{Duration::from_seconds(10)};  // for whom the start waits
   LogLimit said_;                                  // of strangers, and of what workers cannot reach

@@ -45,7 +45,8 @@ void Durability::hold(proto::ToPeer answer, std::uint64_t commits) {
 }
 
 Result<void> Durability::release(proto::Outbox<proto::ToPeer>& out) {
-  if (waiting_.empty()) return {};
+  if (!journals()) return {};
+  // A journal that has failed is told, also where nobody waits: no snapshot follows it any more.
   RUBATO_ASSIGN(const std::uint64_t synced, journal_->synced());
   while (chained_ && !waiting_.empty() && waiting_.front().position <= synced) {
     synced_commits_ = std::max(synced_commits_, waiting_.front().commits);

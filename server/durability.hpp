@@ -54,7 +54,7 @@ class Durability {
   bool holds_answers() const { return position_ > break_position_; }
   // It waits for all that has gone there so far. `commits`: as State::commits.
   void hold(proto::ToPeer answer, std::uint64_t commits);
-  // Gives `out` those that need wait no longer.
+  // Gives `out` those that need wait no longer. Io: the journal has failed.
   [[nodiscard]] Result<void> release(proto::Outbox<proto::ToPeer>& out);
   // Nobody waits for answers any more.
   void drop_answers() { waiting_.clear(); }

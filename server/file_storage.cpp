@@ -1,26 +1,16 @@
 #include "server/file_storage.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <condition_variable>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <limits>
 #include <mutex>
 #include <span>
-#include <thread>
 #include <utility>
 
 #include "base/check.hpp"
 #include "base/checksum.hpp"
-#include "base/file.hpp"
 #include "proto/codec.hpp"
 #include "server/journal_parts.hpp"
 
@@ -36,7 +26,7 @@ constexpr std::uint64_t kFormat = 2;
 
 class Writer {
  public:
-  explicit Writer(std::FILE* file) : file_(file) {}
+  explicit Writer(DiskFile& file) : file_(file) { buffer_.reserve(kBufferBytes); }
 
   template <class T>
   void value(T value) {
@@ -56,24 +46,35 @@ class Writer {
       left -= count;
     }
   }
-  // Ends the file. Returns: false if not all of it was written.
-  bool end() {
+  // Ends the file. Error: not all of it was written.
+  Result<void> end() {
     const std::uint64_t sum = running_.value();
     value(sum);
-    return good_ && std::fflush(file_) == 0;
+    write({});
+    return done_;
   }
 
  private:
+  static constexpr std::size_t kBufferBytes = 64 * 1024;
+
   void bytes(std::span<const std::byte> all) {
     if (all.empty()) return;
     for (std::size_t at = 0; at < all.size(); at += kChecksumBlockBytes)
       running_.add(all.subspan(at, std::min(kChecksumBlockBytes, all.size() - at)));
-    good_ = good_ && std::fwrite(all.data(), 1, all.size(), file_) == all.size();
+    if (buffer_.size() + all.size() > kBufferBytes) return write(all);
+    buffer_.insert(buffer_.end(), all.begin(), all.end());
+  }
+  // What is buffered, and `more`.
+  void write(std::span<const std::byte> more) {
+    const std::array<std::span<const std::byte>, 2> pieces{buffer_, more};
+    if (done_) done_ = file_.write(pieces);
+    buffer_.clear();
   }
 
-  std::FILE* file_;
+  DiskFile& file_;
+  std::vector<std::byte> buffer_;
   RunningChecksum running_;
-  bool good_ = true;
+  Result<void> done_;
 };
 
 void put_all(Writer& out, const ShardSnapshot& snapshot) {
@@ -114,8 +115,6 @@ void put_all(Writer& out, const ShardSnapshot& snapshot) {
 
 // --- reading -------------------------------------------------------------------------------------
 
-using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
-
 // Reads a file once, from its start, and makes the checksum on the way: the caller believes nothing
 // before done() says so. No size is believed that the file cannot have.
 class Reader {
@@ -125,7 +124,7 @@ class Reader {
   enum class Wanted { Values, Sizes };
 
   // `size`: of the file, and at least that of a checksum.
-  Reader(std::FILE* file, std::uint64_t size, Wanted wanted)
+  Reader(DiskFile& file, std::uint64_t size, Wanted wanted)
       : file_(file), left_(size - sizeof(std::uint64_t)), wanted_(wanted) {}
 
   template <class T>
@@ -180,7 +179,7 @@ class Reader {
   // Everything was there, nothing is left, and the checksum is right.
   bool done() {
     std::uint64_t sum = 0;
-    return good_ && left_ == 0 && std::fread(&sum, sizeof sum, 1, file_) == 1 &&
+    return good_ && left_ == 0 && file_.read(std::as_writable_bytes(std::span(&sum, 1))) &&
            sum == running_.value();
   }
 
@@ -192,7 +191,7 @@ class Reader {
     if (out.size() > left_) good_ = false;
     while (good_ && !out.empty()) {
       const auto piece = out.first(std::min(kPieceBytes, out.size()));
-      good_ = std::fread(piece.data(), 1, piece.size(), file_) == piece.size();
+      good_ = file_.read(piece);
       if (good_) running_.add(piece);
       left_ -= piece.size();
       out = out.subspan(piece.size());
@@ -208,7 +207,7 @@ class Reader {
     }
   }
 
-  std::FILE* file_;
+  DiskReader file_;
   std::uint64_t left_;  // bytes before the checksum
   const Wanted wanted_;
   RunningChecksum running_;
@@ -252,18 +251,15 @@ void get_all(Reader& in, ShardSnapshot& snapshot) {
 
 // With Wanted::Sizes: the whole file is checked, and the snapshot has no parameters, no other lists
 // and no settings.
-Result<ShardSnapshot> read_snapshot(const std::string& path, Reader::Wanted wanted) {
+Result<ShardSnapshot> read_snapshot(DiskFile& file, const std::string& path,
+                                    Reader::Wanted wanted) {
   const auto bad = [&](const char* why) {
     return fail(ErrorCode::Corrupt, fmt::format("{}: {}", path, why));
   };
-  std::error_code failed;
-  const std::uint64_t size = std::filesystem::file_size(path, failed);
-  const File file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (failed || !file)
-    return fail(ErrorCode::Io,
-                fmt::format("{}: {}", path, failed ? failed.message() : std::strerror(errno)));
-  if (size < 3 * sizeof(std::uint64_t)) return bad("is too short for a snapshot");
-  Reader in(file.get(), size, wanted);
+  const auto size = file.size();
+  if (!size) return fail(ErrorCode::Io, fmt::format("{}: {}", path, size.error().message));
+  if (*size < 3 * sizeof(std::uint64_t)) return bad("is too short for a snapshot");
+  Reader in(file, *size, wanted);
   if (in.value<std::uint64_t>() != kMagic) return bad("is no snapshot");
   if (in.value<std::uint64_t>() != kFormat)
     return bad("is a snapshot of another version of rubato");
@@ -273,67 +269,60 @@ Result<ShardSnapshot> read_snapshot(const std::string& path, Reader::Wanted want
   return snapshot;
 }
 
+Result<std::unique_ptr<DiskFile>> open_to_read(Disk& disk, const std::string& path) {
+  auto file = disk.open(path, Disk::Open::Read);
+  if (!file) return fail(ErrorCode::Io, fmt::format("{}: {}", path, file.error().message));
+  return file;
+}
+
 // --- the directory -------------------------------------------------------------------------------
 
 // On disk once it returns: the bytes first, then the name.
-Result<void> write_snapshot(const std::string& path, const ShardSnapshot& snapshot) {
+Result<void> write_snapshot(Disk& disk, const std::string& path, const ShardSnapshot& snapshot) {
   const std::string temporary = path + ".tmp";
-  const auto failed = [&](const char* what) {
-    const std::string reason = std::strerror(errno);
-    std::remove(temporary.c_str());
-    return fail(ErrorCode::Io, fmt::format("{} {}: {}", what, path, reason));
+  const auto failed = [&](const char* what, const Error& why) {
+    (void)disk.remove(temporary);
+    return fail(ErrorCode::Io, fmt::format("{} {}: {}", what, path, why.message));
   };
-  const File file(std::fopen(temporary.c_str(), "wb"), &std::fclose);
-  if (!file) return failed("cannot write");
-  Writer out(file.get());
+  auto file = disk.open(temporary, Disk::Open::Create);
+  if (!file) return failed("cannot write", file.error());
+  Writer out(**file);
   put_all(out, snapshot);
-  if (!out.end() || ::fsync(::fileno(file.get())) != 0) return failed("cannot write");
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) return failed("cannot rename to");
-  return sync_directory(std::filesystem::path(path).parent_path());
+  auto done = out.end();
+  if (done) done = (*file)->sync();
+  if (!done) return failed("cannot write", done.error());
+  if (const auto renamed = disk.rename(temporary, path); !renamed)
+    return failed("cannot rename to", renamed.error());
+  return disk.sync_directory(directory_of(path));
 }
 
 // One process has the files of a server at a time: the lock ends with it, however it ends.
-class ServerLock {
- public:
-  [[nodiscard]] static Result<ServerLock> take(const FileStorageOptions& options) {
-    const std::string path =
-        (std::filesystem::path(options.directory) / (options.server + ".lock")).string();
-    ServerLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-    if (lock.fd_ >= 0 && ::flock(lock.fd_, LOCK_EX | LOCK_NB) == 0) return lock;
-    if (lock.fd_ >= 0 && errno == EWOULDBLOCK)
-      return fail(ErrorCode::BadInput,
-                  fmt::format("--state {}: another process is server '{}' with this directory; "
-                              "wait for its end, or name another directory",
-                              options.directory, options.server));
-    return fail(ErrorCode::BadInput,
-                fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  }
-  ServerLock(ServerLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  ServerLock& operator=(ServerLock&&) = delete;
-  ~ServerLock() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-
- private:
-  explicit ServerLock(int fd) : fd_(fd) {}
-  int fd_;
-};
+Result<std::unique_ptr<DiskFile>> take_lock(const FileStorageOptions& options) {
+  const std::string path = path_in(options.directory, options.server + ".lock");
+  auto file = options.disk->open(path, Disk::Open::Append);
+  const auto locked = file ? (*file)->lock() : tl::unexpected<Error>(file.error());
+  if (!locked)
+    return fail(locked.error().code,
+                fmt::format("cannot write {}: {}", path, locked.error().message));
+  if (*locked) return file;
+  return fail(ErrorCode::BadInput,
+              fmt::format("--state {}: another process is server '{}' with this directory; "
+                          "wait for its end, or name another directory",
+                          options.directory, options.server));
+}
 
 class FileStorage final : public Storage {
  public:
-  FileStorage(const FileStorageOptions& options, ServerLock lock)
+  FileStorage(const FileStorageOptions& options, std::unique_ptr<DiskFile> lock)
       : options_(options),
-        place_{options.directory, options.server, options.cluster},
+        place_{options.directory, options.server, options.cluster, options.disk},
         lock_(std::move(lock)),
-        thread_([this](const std::stop_token& stop) { write_all(stop); }) {}
-  // A snapshot that is being written is written to its end.
+        turns_(options.disk->begin_turns(
+            {"snapshot", [this] { return take(); }, [this] { carry_out(); }})) {}
+  // A snapshot that is being written is written to its end. It may wait for the journal.
   ~FileStorage() override {
-    {
-      const std::lock_guard lock(mutex_);
-      thread_.request_stop();
-    }
-    changed_.notify_all();
-    thread_.join();  // it may wait for the journal
+    if (writer_) writer_->finish();
+    turns_.reset();
   }
   FileStorage(const FileStorage&) = delete;
   FileStorage& operator=(const FileStorage&) = delete;
@@ -342,8 +331,8 @@ class FileStorage final : public Storage {
     Inventory all;
     for (std::uint64_t slot = 0; slot < kSnapshotsKept; ++slot) {
       const std::string path = path_of(slot);
-      if (!std::filesystem::exists(path)) continue;
-      const auto snapshot = read_snapshot(path, Reader::Wanted::Sizes);
+      if (!disk().exists(path)) continue;
+      const auto snapshot = look_at(path);
       if (!snapshot) {
         all.refused.push_back(snapshot.error().message);
       } else if (snapshot->cluster != options_.cluster) {
@@ -354,11 +343,16 @@ class FileStorage final : public Storage {
       }
     }
     std::ranges::sort(all.snapshots, {}, [](const Found& found) { return found.info.number; });
-    if (!options_.journal) return all;
-    parts_ = find_parts(place_, all.refused);
-    for (const FoundPart& part : parts_) note_base(part.part, part.index);
+    if (options_.journal) found_ = find_parts(place_, all.refused);
+    // The names, too: nothing that is found may go with the power, once others know of it.
+    if (const auto synced = disk().sync_directory(options_.directory); !synced) {
+      all.refused.push_back(synced.error().message);
+      all.snapshots.clear();
+      found_.parts.clear();
+    }
+    for (const FoundPart& part : found_.parts) note_base(part.part, part.index);
     for (Found& found : all.snapshots)
-      for (const FoundPart& part : parts_after(parts_, found.info))
+      for (const FoundPart& part : parts_after(found_.parts, found.info))
         found.journal_commits += part.commits;
     return all;
   }
@@ -369,20 +363,24 @@ class FileStorage final : public Storage {
       return fail(ErrorCode::Io,
                   fmt::format("{}: snapshot {} is not here", options_.server, info.number));
     const std::string path = path_of(static_cast<std::uint64_t>(slot - slots_.begin()));
-    RUBATO_ASSIGN(auto snapshot, read_snapshot(path, Reader::Wanted::Values));
+    RUBATO_ASSIGN(const auto file, open_to_read(disk(), path));
+    RUBATO_ASSIGN(auto snapshot, read_snapshot(*file, path, Reader::Wanted::Values));
     if (snapshot.info != info)
       return fail(ErrorCode::Io, path + ": another process has written over it");
     return snapshot;
   }
 
   void save(ShardSnapshot snapshot, std::uint64_t keep) override {
-    const std::lock_guard lock(mutex_);
-    RUBATO_CHECK(!next_ && !saved_, "one snapshot is written at a time");
-    next_slot_ = slot_for(snapshot.info, keep);
-    next_info_ = snapshot.info;
-    next_part_ = last_part_;
-    next_ = std::move(snapshot);
-    changed_.notify_all();
+    {
+      const std::lock_guard lock(mutex_);
+      RUBATO_CHECK(!next_ && !saved_, "one snapshot is written at a time");
+      next_slot_ = slot_for(snapshot.info, keep);
+      next_info_ = snapshot.info;
+      next_common_ = keep != 0;
+      next_part_ = last_part_;
+      next_ = std::move(snapshot);
+    }
+    turns_->ask();
   }
 
   std::optional<Result<void>> poll_saved() override {
@@ -397,7 +395,8 @@ class FileStorage final : public Storage {
   bool journals() const override { return options_.journal; }
   void begin_part(const Part& part) override {
     if (!writer_)
-      writer_ = std::make_unique<PartWriter>(place_, parts_, options_.wake, PartWriter::Limits());
+      writer_ = std::make_unique<PartWriter>(
+          place_, found_, [this] { on_journal(); }, PartWriter::Limits());
     last_part_ = writer_->begin(part);
     note_base(part, *last_part_);
   }
@@ -413,29 +412,41 @@ class FileStorage final : public Storage {
                   const Replay& f) override {
     Replayed replayed;
     auto& lines = replayed.lines;
-    const auto chain = parts_after(parts_, info);
+    const auto chain = parts_after(found_.parts, info);
     for (const FoundPart& part : chain) {
       if (part.part.setbacks != setbacks) return replayed;
-      const auto done = read_part(part, f);
-      if (!done) {
-        lines.push_back(done.error().message);
+      const auto read = read_part(place_, part, f);
+      replayed.commits += read.commits;
+      if (!read.done) {
+        lines.push_back(read.done.error().message);
         return replayed;
       }
-      replayed.commits += part.commits;
       if (part.bytes < part.size)
         lines.push_back(fmt::format(
             "{}: the last {} bytes are not whole; no commit in them was acknowledged, unless the "
             "disk is damaged",
             part.path, part.size - part.bytes));
     }
-    replayed.whole = !chain.empty() && chain.back().index == parts_.back().index;
-    if (!chain.empty() && !replayed.whole && parts_.back().part.run == info.run)
+    if (chain.empty()) return replayed;
+    replayed.whole = chain.back().index + 1 == found_.next_index;
+    const FoundPart& last = found_.parts.back();
+    if (last.index != chain.back().index && last.part.run == info.run)
       lines.push_back(fmt::format("{}: does not follow {}, which is damaged: it is not used",
-                                  parts_.back().path, chain.back().path));
+                                  last.path, chain.back().path));
     return replayed;
   }
 
  private:
+  Disk& disk() { return *options_.disk; }
+  // Checks the whole file. It is on disk then.
+  Result<ShardSnapshot> look_at(const std::string& path) {
+    RUBATO_ASSIGN(const auto file, open_to_read(disk(), path));
+    RUBATO_ASSIGN(auto snapshot, read_snapshot(*file, path, Reader::Wanted::Sizes));
+    if (const auto synced = file->sync(); !synced)
+      return fail(ErrorCode::Io,
+                  fmt::format("{}: cannot be synced: {}", path, synced.error().message));
+    return snapshot;
+  }
   void note_base(const Part& part, std::uint64_t index) {
     if (part.base == 0) return;
     const auto same = [&](const Base& each) {
@@ -444,8 +455,11 @@ class FileStorage final : public Storage {
     std::erase_if(bases_, same);
     bases_.push_back({part.run, part.base, index});
   }
-  // Parts that no snapshot on disk needs.
+  // Parts that no snapshot on disk needs. Of another run: once all servers have a snapshot of this
+  // one, there is nothing to go back to in the other.
   void remove_parts() {
+    if (next_common_ && !std::exchange(others_removed_, true))
+      remove_other_runs(place_, next_info_.run);
     if (!writer_) return;
     std::uint64_t needed = std::numeric_limits<std::uint64_t>::max();
     for (const Base& base : bases_)
@@ -466,46 +480,59 @@ class FileStorage final : public Storage {
   }
 
   std::string path_of(std::uint64_t slot) const {
-    const std::string file = fmt::format("{}.{}.snapshot", options_.server, slot);
-    return (std::filesystem::path(options_.directory) / file).string();
+    return path_in(options_.directory, fmt::format("{}.{}.snapshot", options_.server, slot));
   }
 
-  void write_all(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      changed_.wait(lock, [&] { return next_ || stop.stop_requested(); });
-      if (!next_) return;
-      const std::string path = path_of(next_slot_);
-      lock.unlock();
-      auto done = next_part_ ? writer_->wait_until_begun(*next_part_) : Result<void>();
-      if (done) done = write_snapshot(path, *next_);
-      lock.lock();
-      next_.reset();
-      saved_ = std::move(done);
-    }
+  // More of the journal is on disk: a snapshot may have waited for that. In a turn of the journal.
+  void on_journal() {
+    const auto waits = [&] {
+      const std::lock_guard lock(mutex_);
+      return next_ && !writing_;
+    };
+    if (waits()) turns_->ask();
+    if (options_.wake) options_.wake();
+  }
+  // --- the turns ---
+  bool take() {
+    const std::lock_guard lock(mutex_);
+    if (!next_) return false;
+    const auto begun = next_part_ ? writer_->begun(*next_part_) : Result<bool>(true);
+    writing_ = !begun || *begun;
+    return writing_;
+  }
+  void carry_out() {
+    const auto begun = next_part_ ? writer_->begun(*next_part_) : Result<bool>(true);
+    auto done = begun ? write_snapshot(disk(), path_of(next_slot_), *next_)
+                      : Result<void>(tl::unexpected<Error>(begun.error()));
+    const std::lock_guard lock(mutex_);
+    next_.reset();
+    writing_ = false;
+    saved_ = std::move(done);
   }
 
   const FileStorageOptions options_;
   const JournalPlace place_;
-  const ServerLock lock_;
+  const std::unique_ptr<DiskFile> lock_;
   struct Base {
     Incarnation run = 0;
     std::uint64_t number = 0;
     std::uint64_t index = 0;
   };
-  std::vector<Base> bases_;       // where the part after each snapshot is
-  std::vector<FoundPart> parts_;  // of earlier lives
+  std::vector<Base> bases_;  // where the part after each snapshot is
+  FoundParts found_;         // of earlier lives
   std::array<proto::SnapshotInfo, kSnapshotsKept> slots_{};  // what the files hold
   std::uint64_t next_slot_ = 0;                              // of the last save()
   proto::SnapshotInfo next_info_;
+  bool next_common_ = false;                // all servers have a snapshot of its run
+  bool others_removed_ = false;             // the parts of other runs
   std::optional<std::uint64_t> last_part_;  // that was begun; nothing: none was
   std::optional<std::uint64_t> next_part_;  // the same at the last save()
-  std::mutex mutex_;  // guards saved_ and next_slot_, and next_ while it is empty
-  std::condition_variable changed_;
-  std::optional<ShardSnapshot> next_;   // being written: only the thread uses it
+  std::mutex mutex_;  // guards saved_, next_slot_ and writing_, and next_ while it is empty
+  std::optional<ShardSnapshot> next_;  // being written: only a turn uses it
+  bool writing_ = false;
   std::optional<Result<void>> saved_;   // since the last poll_saved()
-  std::jthread thread_;                 // it uses the members above
   std::unique_ptr<PartWriter> writer_;  // null: no part has begun
+  std::unique_ptr<Turns> turns_;        // last: they use the members above
 };
 
 }  // namespace
@@ -517,12 +544,10 @@ Result<std::unique_ptr<Storage>> open_storage(const FileStorageOptions& options)
                 fmt::format("--state needs a --name that can name a file, unlike '{}': no '/', no "
                             "'.' in front",
                             name));
-  std::error_code failed;
-  std::filesystem::create_directories(options.directory, failed);
-  if (failed)
-    return fail(ErrorCode::BadInput,
-                fmt::format("--state {}: {}", options.directory, failed.message()));
-  RUBATO_ASSIGN(auto lock, ServerLock::take(options));
+  if (const auto made = options.disk->make_directories(options.directory); !made)
+    return fail(made.error().code,
+                fmt::format("--state {}: {}", options.directory, made.error().message));
+  RUBATO_ASSIGN(auto lock, take_lock(options));
   return std::make_unique<FileStorage>(options, std::move(lock));
 }
 

@@ -1,24 +1,14 @@
 #include "server/journal_parts.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <climits>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <memory>
 #include <system_error>
 #include <utility>
 
 #include "base/checksum.hpp"
-#include "base/file.hpp"
-#include "base/log.hpp"
 
 namespace rubato::server {
 namespace {
@@ -60,29 +50,29 @@ std::uint64_t sum_of(const AdditionHead& head, std::uint64_t behind, std::uint64
 }
 
 std::string part_path(const JournalPlace& place, std::uint64_t index) {
-  return (std::filesystem::path(place.directory) /
-          fmt::format("{}.{}.journal", place.server, index))
-      .string();
+  return path_in(place.directory, fmt::format("{}.{}.journal", place.server, index));
 }
 
-using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+tl::unexpected<Error> io_error(const char* what, const std::string& path, const Error& why) {
+  return fail(ErrorCode::Io, fmt::format("{} {}: {}", what, path, why.message));
+}
 
 template <class T>
-bool get(std::FILE* file, T& value) {
-  return std::fread(&value, sizeof value, 1, file) == 1;
+bool get(DiskReader& in, T& value) {
+  return in.read(std::as_writable_bytes(std::span(&value, 1)));
 }
 
 // Calls f(log, head, end) for each whole addition behind the head of the part, until it returns an
 // error. `size`: of the file.
 template <class F>
-Result<void> for_each_addition(std::FILE* file, const PartHead& part, std::uint64_t size, F f) {
+Result<void> for_each_addition(DiskReader& in, const PartHead& part, std::uint64_t size, F f) {
   std::uint64_t at = sizeof(PartHead);
   std::vector<std::byte> behind;
   AdditionHead head;
-  while (get(file, head)) {
+  while (get(in, head)) {
     if (head.bytes > size - at) return {};  // believes no size that the file cannot have
     behind.resize(LogBuffer::bytes_on_disk(head.bytes) - sizeof head);
-    if (std::fread(behind.data(), 1, behind.size(), file) != behind.size()) return {};
+    if (!in.read(behind)) return {};
     if (head.sum != sum_of(head, checksum(behind), part.sum, at)) return {};
     at += sizeof head + behind.size();
     RUBATO_TRY(f(std::span<const std::byte>(behind).first(head.bytes), head, at));
@@ -90,67 +80,92 @@ Result<void> for_each_addition(std::FILE* file, const PartHead& part, std::uint6
   return {};
 }
 
-// Nothing: it is no part of this server, and `refused` says why.
-std::optional<FoundPart> look_at_part(const std::string& path, const JournalPlace& place,
-                                      std::vector<std::string>& refused) {
-  const auto no = [&](const char* why) {
-    refused.push_back(fmt::format("{}: {}", path, why));
-    return std::nullopt;
-  };
-  const File file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (!file) return no(std::strerror(errno));
+// The head of a part of this server and cluster. Error: why it is none, without the path.
+Result<PartHead> head_of(DiskReader& in, const JournalPlace& place) {
+  const auto no = [](const char* why) { return fail(ErrorCode::Corrupt, why); };
   PartHead head;
-  // A process may die before the head is whole: then nothing in the part was acknowledged.
-  if (!get(file.get(), head))
+  if (!get(in, head)) {
+    if (in.failure()) return tl::unexpected<Error>(*in.failure());
+    // A process may die before the head is whole: then nothing in the part was acknowledged.
     return no("is too short for a journal; nothing in it was acknowledged");
+  }
   if (head.magic != kJournalMagic) return no("is no journal of a server");
   if (head.format != kJournalFormat) return no("is a journal of another version of rubato");
   if (head.sum != sum_of(head)) return no("fails its checksum: it is damaged");
   if (head.cluster != place.cluster) return no("is a journal of another cluster");
-  std::error_code failed;
+  return head;
+}
+
+// Error: why it is no part of this server, without the path.
+Result<FoundPart> look_at_part(DiskFile& file, const std::string& path, std::uint64_t size,
+                               const JournalPlace& place) {
+  DiskReader in(file);
+  RUBATO_ASSIGN(const PartHead head, head_of(in, place));
   FoundPart found{
       .index = head.index,
       .part = {head.run, head.base, static_cast<std::uint32_t>(head.setbacks), head.continues != 0},
       .follows = head.follows,
       .bytes = sizeof head,
-      .size = std::filesystem::file_size(path, failed),
+      .size = size,
       .commits = 0,
       .path = path};
-  const auto read = for_each_addition(
-      file.get(), head, found.size,
+  RUBATO_TRY(for_each_addition(
+      in, head, size,
       [&](std::span<const std::byte>, const AdditionHead& each, std::uint64_t end) -> Result<void> {
         found.bytes = end;
         found.commits += each.commits;
         return {};
-      });
-  if (!read) return std::nullopt;
+      }));
+  if (const auto synced = file.sync(); !synced)
+    return fail(ErrorCode::Io, "cannot be synced: " + synced.error().message);
   return found;
 }
 
-tl::unexpected<Error> io_error(const char* what, const std::string& path) {
-  return fail(ErrorCode::Io, fmt::format("{} {}: {}", what, path, std::strerror(errno)));
+// Calls f(path, index) for each file that is named like a part of this server.
+template <class F>
+void for_each_part(const JournalPlace& place, F f) {
+  const std::string begin = place.server + ".";
+  const std::string end = ".journal";
+  for (const std::string& name : place.disk->list(place.directory)) {
+    if (name.size() <= begin.size() + end.size() || !name.starts_with(begin) ||
+        !name.ends_with(end))
+      continue;
+    const char* const last = name.data() + name.size() - end.size();
+    std::uint64_t index = 0;
+    const auto [behind, error] = std::from_chars(name.data() + begin.size(), last, index);
+    if (error == std::errc() && behind == last) f(path_in(place.directory, name), index);
+  }
 }
 
 }  // namespace
 
-std::vector<FoundPart> find_parts(const JournalPlace& place, std::vector<std::string>& refused) {
-  std::vector<FoundPart> found;
-  const std::string begin = place.server + ".";
-  const std::string end = ".journal";
-  std::error_code failed;
-  for (const auto& entry : std::filesystem::directory_iterator(place.directory, failed)) {
-    const std::string name = entry.path().filename().string();
-    if (name.size() <= begin.size() + end.size() || !name.starts_with(begin) ||
-        !name.ends_with(end))
-      continue;
-    const auto digits =
-        std::string_view(name).substr(begin.size(), name.size() - begin.size() - end.size());
-    if (!std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; })) continue;
-    if (auto part = look_at_part(entry.path().string(), place, refused))
-      found.push_back(std::move(*part));
-  }
-  std::ranges::sort(found, {}, &FoundPart::index);
+FoundParts find_parts(const JournalPlace& place, std::vector<std::string>& refused) {
+  FoundParts found;
+  for_each_part(place, [&](const std::string& path, std::uint64_t index) {
+    const auto refuse = [&](const std::string& why) { refused.push_back(path + ": " + why); };
+    const auto file = place.disk->open(path, Disk::Open::Read);
+    const auto size = file ? (*file)->size() : tl::unexpected<Error>(file.error());
+    // A part is used once its head is on disk. A file without one may be written over.
+    if (!size || *size >= sizeof(PartHead))
+      found.next_index = std::max(found.next_index, index + 1);
+    if (!size) return refuse(size.error().message);
+    auto part = look_at_part(**file, path, *size, place);
+    if (!part) return refuse(part.error().message);
+    if (part->index != index) return refuse("was the journal of another number");
+    found.parts.push_back(std::move(*part));
+  });
+  std::ranges::sort(found.parts, {}, &FoundPart::index);
   return found;
+}
+
+void remove_other_runs(const JournalPlace& place, Incarnation run) {
+  for_each_part(place, [&](const std::string& path, std::uint64_t) {
+    const auto file = place.disk->open(path, Disk::Open::Read);
+    if (!file) return;
+    DiskReader in(**file);
+    const auto head = head_of(in, place);
+    if (head && head->run != run) (void)place.disk->remove(path);
+  });
 }
 
 std::vector<FoundPart> parts_after(const std::vector<FoundPart>& parts,
@@ -170,39 +185,66 @@ std::vector<FoundPart> parts_after(const std::vector<FoundPart>& parts,
   return chain;
 }
 
-Result<void> read_part(const FoundPart& part, const Storage::Replay& f) {
-  const File file(std::fopen(part.path.c_str(), "rb"), &std::fclose);
-  if (!file) return io_error("cannot read the journal", part.path);
-  PartHead head;
-  if (!get(file.get(), head)) return io_error("cannot read the journal", part.path);
-  return for_each_addition(
-      file.get(), head, part.size,
-      [&](std::span<const std::byte> log, const AdditionHead&, std::uint64_t) { return f(log); });
+PartRead read_part(const JournalPlace& place, const FoundPart& part, const Storage::Replay& f) {
+  PartRead read;
+  std::uint64_t whole = sizeof(PartHead);
+  const auto all = [&]() -> Result<void> {
+    const auto file = place.disk->open(part.path, Disk::Open::Read);
+    if (!file) return io_error("cannot read the journal", part.path, file.error());
+    DiskReader in(**file);
+    const auto head = head_of(in, place);
+    if (!head) return fail(ErrorCode::Corrupt, part.path + ": " + head.error().message);
+    RUBATO_TRY(for_each_addition(
+        in, *head, part.size,
+        [&](std::span<const std::byte> log, const AdditionHead& each, std::uint64_t end) {
+          auto done = f(log);
+          if (done) read.commits += each.commits;
+          whole = end;
+          return done;
+        }));
+    if (in.failure()) return io_error("cannot read the journal", part.path, *in.failure());
+    if (whole >= part.bytes) return {};
+    return fail(
+        ErrorCode::Corrupt,
+        fmt::format("{}: was damaged after it was read first: what is behind byte {} is lost",
+                    part.path, whole));
+  };
+  read.done = all();
+  return read;
 }
 
-PartWriter::PartWriter(JournalPlace place, const std::vector<FoundPart>& found,
-                       std::function<void()> wake, const Limits& limits)
-    : place_(std::move(place)), wake_(std::move(wake)), limits_(limits) {
-  if (!found.empty()) {
-    next_index_ = found.back().index + 1;
-    written_ = found.back().bytes;
+PartWriter::PartWriter(JournalPlace place, const FoundParts& found, std::function<void()> wake,
+                       const Limits& limits)
+    : place_(std::move(place)),
+      wake_(std::move(wake)),
+      limits_(limits),
+      next_index_(found.next_index) {
+  if (!found.parts.empty()) {
+    run_ = found.parts.back().part.run;
+    written_ = found.parts.back().bytes;
   }
-  for (const FoundPart& each : found) {
-    if (each.part.run != found.back().part.run) continue;
-    files_.emplace_back(each.index, each.path);
-    run_ = each.part.run;
-  }
-  thread_ = std::jthread([this](const std::stop_token& stop) { write_all(stop); });
+  for (const FoundPart& each : found.parts)
+    if (each.part.run == run_) files_.emplace_back(each.index, each.path);
+  turns_ =
+      place_.disk->begin_turns({"journal", [this] { return take(); }, [this] { carry_out(); }});
 }
 
 PartWriter::~PartWriter() {
+  finish();
+}
+
+void PartWriter::finish() {
+  turns_.reset();
+  if (file_) (void)sync_file();
+  file_.reset();
+}
+
+void PartWriter::add(Task task) {
   {
     const std::lock_guard lock(mutex_);
-    thread_.request_stop();
+    tasks_.push_back(std::move(task));
   }
-  changed_.notify_all();
-  thread_.join();
-  if (file_ >= 0) ::close(file_);
+  turns_->ask();
 }
 
 std::uint64_t PartWriter::begin(const Storage::Part& part) {
@@ -210,25 +252,22 @@ std::uint64_t PartWriter::begin(const Storage::Part& part) {
   if (part.run != run_) files_.clear();
   run_ = part.run;
   files_.emplace_back(index, part_path(place_, index));
-  const std::lock_guard lock(mutex_);
-  tasks_.emplace_back(Begin{index, part});
-  changed_.notify_all();
+  add(Begin{index, part});
   return index;
 }
 
 std::uint64_t PartWriter::append(LogBuffer log, std::uint64_t commits) {
-  std::unique_lock lock(mutex_);
-  written_some_.wait(lock, [&] { return waiting_bytes_ <= limits_.waiting_bytes || failure_; });
-  waiting_bytes_ += log.log().size();
-  tasks_.emplace_back(Addition{std::move(log), commits});
-  changed_.notify_all();
+  {
+    std::unique_lock lock(mutex_);
+    written_some_.wait(lock, [&] { return waiting_bytes_ <= limits_.waiting_bytes || failure_; });
+    waiting_bytes_ += log.log().size();
+  }
+  add(Addition{std::move(log), commits});
   return ++position_;
 }
 
 void PartWriter::sync() {
-  const std::lock_guard lock(mutex_);
-  tasks_.emplace_back(Sync{});
-  changed_.notify_all();
+  add(Sync{});
 }
 
 LogBuffer PartWriter::spare() {
@@ -246,41 +285,45 @@ Result<std::uint64_t> PartWriter::synced() {
   return synced_;
 }
 
-Result<void> PartWriter::wait_until_begun(std::uint64_t index) {
-  std::unique_lock lock(mutex_);
-  written_some_.wait(lock, [&] { return (begun_ && *begun_ >= index) || failure_; });
+Result<bool> PartWriter::begun(std::uint64_t index) {
+  const std::lock_guard lock(mutex_);
   if (failure_) return tl::unexpected<Error>(*failure_);
-  return {};
+  return begun_ && *begun_ >= index;
 }
 
 void PartWriter::remove_below(std::uint64_t index) {
   std::erase_if(files_, [&](const auto& file) {
     if (file.first >= index) return false;
-    std::remove(file.second.c_str());
+    (void)place_.disk->remove(file.second);
     return true;
   });
 }
 
-void PartWriter::write_all(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [&] { return !tasks_.empty() || stop.stop_requested(); });
-    if (tasks_.empty()) break;
-    Group group = next_group();
-    if (failure_) continue;  // what follows a gap is of no use
-    lock.unlock();
-    auto synced = write(group.tasks);
-    lock.lock();
-    waiting_bytes_ -= group.bytes;
-    keep_spares(group.tasks);
+bool PartWriter::take() {
+  const std::lock_guard lock(mutex_);
+  if (failure_) tasks_.clear();  // what follows a gap is of no use
+  group_ = next_group();
+  return !group_.tasks.empty();
+}
+
+void PartWriter::carry_out() {
+  auto synced = write(group_.tasks);
+  bool begun = false;
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_bytes_ -= group_.bytes;
+    keep_spares(group_.tasks);
     if (synced && *synced) synced_ = additions_;
     if (!synced) failure_ = std::move(synced.error());
-    for (const Task& task : group.tasks)
-      if (const auto* part = std::get_if<Begin>(&task); part && synced) begun_ = part->index;
-    written_some_.notify_all();
-    if (wake_ && (failure_ || *synced)) wake_();
+    for (const Task& task : group_.tasks)
+      if (const auto* part = std::get_if<Begin>(&task); part && synced) {
+        begun_ = part->index;
+        begun = true;
+      }
+    group_ = {};
   }
-  if (file_ >= 0) (void)sync_file();
+  written_some_.notify_all();
+  if (wake_ && (!synced || *synced || begun)) wake_();
 }
 
 PartWriter::Group PartWriter::next_group() {
@@ -306,7 +349,7 @@ void PartWriter::keep_spares(std::vector<Task>& tasks) {
 
 Result<bool> PartWriter::write(std::vector<Task>& tasks) {
   bool awaited = false;
-  std::vector<iovec> blocks;  // of the additions since the last beginning
+  Blocks blocks;  // of the additions since the last beginning
   for (Task& task : tasks) {
     if (const auto* begin = std::get_if<Begin>(&task)) {
       RUBATO_TRY(write_blocks(std::exchange(blocks, {})));
@@ -317,52 +360,37 @@ Result<bool> PartWriter::write(std::vector<Task>& tasks) {
     if (!addition) continue;
     AdditionHead head{.bytes = addition->log.log().size(), .commits = addition->commits};
     head.sum = sum_of(head, addition->log.seal(), part_sum_, written_);
-    const auto bytes = addition->log.blocks(std::as_bytes(std::span(&head, 1)));
-    blocks.push_back({bytes.data(), bytes.size()});
-    written_ += bytes.size();
+    blocks.emplace_back(addition->log.blocks(std::as_bytes(std::span(&head, 1))));
+    written_ += blocks.back().size();
     ++additions_;
   }
-  RUBATO_TRY(write_blocks(std::move(blocks)));
+  RUBATO_TRY(write_blocks(blocks));
   if (awaited) RUBATO_TRY(sync_file());
   return awaited;
 }
 
 // All at once: each write is a wait for the disk.
-Result<void> PartWriter::write_blocks(std::vector<iovec> blocks) {
-  for (auto left = std::span(blocks); !left.empty();) {
-    const auto count = static_cast<int>(std::min<std::size_t>(left.size(), IOV_MAX));
-    const ssize_t n = ::writev(file_, left.data(), count);
-    if (n < 0 && errno == EINVAL && std::exchange(direct_, false)) {
-      ::fcntl(file_, F_SETFL, 0);  // blocks of another size: through the cache then
-    } else if (n < 0 && errno != EINTR) {
-      return io_error("cannot write the journal", path_);
-    }
-    for (auto written = static_cast<std::size_t>(std::max<ssize_t>(n, 0)); written > 0;) {
-      const std::size_t of_first = std::min(written, left.front().iov_len);
-      left.front().iov_base = static_cast<std::byte*>(left.front().iov_base) + of_first;
-      left.front().iov_len -= of_first;
-      written -= of_first;
-      if (left.front().iov_len == 0) left = left.subspan(1);
-    }
-  }
+Result<void> PartWriter::write_blocks(const Blocks& blocks) {
+  if (blocks.empty()) return {};
+  if (const auto done = file_->write(blocks); !done)
+    return io_error("cannot write the journal", path_, done.error());
   return {};
 }
 
 Result<void> PartWriter::sync_file() {
-  if (::fdatasync(file_) != 0) return io_error("cannot sync the journal", path_);
+  if (const auto done = file_->sync(); !done)
+    return io_error("cannot sync the journal", path_, done.error());
   return {};
 }
 
 // The part before is on disk first, as this one says how long it is.
 Result<void> PartWriter::begin_file(const Begin& begin) {
-  if (file_ >= 0) {
-    RUBATO_TRY(sync_file());
-    ::close(std::exchange(file_, -1));
-  }
+  if (file_) RUBATO_TRY(sync_file());
+  file_.reset();
   path_ = part_path(place_, begin.index);
-  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file_ < 0) return io_error("cannot write the journal", path_);
-  direct_ = ::fcntl(file_, F_SETFL, O_DIRECT) == 0;
+  auto opened = place_.disk->open(path_, Disk::Open::CreateUncached);
+  if (!opened) return io_error("cannot write the journal", path_, opened.error());
+  file_ = std::move(*opened);
   PartHead head;
   head.cluster = place_.cluster;
   head.run = begin.part.run;
@@ -372,10 +400,10 @@ Result<void> PartWriter::begin_file(const Begin& begin) {
   head.continues = begin.part.continues ? 1 : 0;
   head.follows = written_;
   part_sum_ = head.sum = sum_of(head);
-  RUBATO_TRY(write_blocks({{&head, sizeof head}}));
+  RUBATO_TRY(write_blocks({std::as_bytes(std::span(&head, 1))}));
   written_ = sizeof head;
   RUBATO_TRY(sync_file());
-  return sync_directory(place_.directory);
+  return place_.disk->sync_directory(place_.directory);
 }
 
 }  // namespace rubato::server

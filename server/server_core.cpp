@@ -217,7 +217,7 @@ void ServerCore::on_scheduler(Instant now, const Message& message) {
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
     on_refused(*refusal);
   } else if (const auto* notice = std::get_if<proto::Notice>(&message.body)) {
-    if (auto line = notices_.take(now, notice->text)) log_.push(std::move(*line));
+    log_.push_notice(now, notice->text);
   } else if (const auto* beat = std::get_if<proto::Heartbeat>(&message.body)) {
     if (beat->echo != Instant{}) orders_.learn_trip(now - beat->echo);
   }

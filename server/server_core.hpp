@@ -19,7 +19,7 @@
 #include "base/time.hpp"
 #include "base/timers.hpp"
 #include "proto/joiner.hpp"
-#include "proto/notice_lines.hpp"
+#include "proto/node_log.hpp"
 #include "proto/outbox.hpp"
 #include "server/commit_values.hpp"
 #include "server/durability.hpp"
@@ -111,6 +111,8 @@ class ServerCore {
   const std::optional<proto::NodeId>& id() const { return id_; }
   // The reason, once the scheduler has ended the run.
   const std::optional<std::string>& stopped() const { return stopped_; }
+  // It was interrupted, and hears no worker while its last snapshot is written.
+  bool writes_last() const { return leaving_ && leaving_->saves; }
   bool interrupted() const { return interrupted_; }  // that is why
   // Set when the shard cannot go on: it was refused, it hears no scheduler, or (Gone) its run ended
   // without its knowledge.
@@ -270,8 +272,7 @@ class ServerCore {
   std::optional<Leaving> leaving_;  // it was interrupted, and waits for the order of a snapshot
   std::optional<Error> failure_;
   proto::Outbox<proto::ToPeer> outbox_;
-  proto::NoticeLines notices_;
-  proto::Outbox<std::string> log_;
+  proto::NodeLog log_;
   proto::Outbox<std::string> warnings_;
 };
 

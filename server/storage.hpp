@@ -53,13 +53,16 @@ class Storage {
     std::vector<Found> snapshots;      // whole ones of this cluster, the newest last
     std::vector<std::string> refused;  // what else is there: one line each, with name and reason
   };
-  // Reads and checks everything: call it once, before anybody waits.
+  // Reads and checks everything: call it once, before anybody waits. What is found outlasts a loss
+  // of power, whoever wrote it. Else others could go on from what then is gone.
   virtual Inventory list() = 0;
   // Corrupt or Io, one line that names the file, or says that the snapshot is not here.
   [[nodiscard]] virtual Result<ShardSnapshot> load(const proto::SnapshotInfo& info) = 0;
 
   // Begins to write, over the older of the two snapshots; not over number `keep` of the same run,
-  // which all servers have. Requires: poll_saved() has told the end of the last one.
+  // which all servers have; 0: they have none in common. Once it is written, and there is such a
+  // number, journals of other runs are removed. Requires: poll_saved() has told the end of the last
+  // one.
   virtual void save(ShardSnapshot snapshot, std::uint64_t keep) = 0;
   // The end of the last save(), once: Io, one line, if it is not on disk.
   [[nodiscard]] virtual std::optional<Result<void>> poll_saved() = 0;

@@ -17,11 +17,10 @@ AdspRule::AdspRule(Duration check_period) : check_period_(check_period) {
   RUBATO_CHECK(check_period > Duration{}, "the check period is validated before");
 }
 
-void AdspRule::on_start(Instant now) {
+void AdspRule::on_start(Instant now, bool) {
   advance(now);
-  last_reply_ = now;
-  lateness_ = {};
-  in_flight_ = false;
+  if (!std::exchange(started_, true)) last_reply_ = now;
+  in_flight_ = false;  // a commit under way is given up
 }
 
 bool AdspRule::on_step_end(Instant now) {
@@ -71,8 +70,9 @@ namespace {
 
 constexpr int kProbeRate = 4;              // until the commit overhead is known
 constexpr std::size_t kWindowSamples = 6;  // at least, for the robust fit
-constexpr double kLossJump = 1.3;          // from one checkpoint to the next: search again
-constexpr double kRateMax = 10'000;        // where nothing is known to limit the rate
+constexpr std::size_t kWindowSamplesMax = 8192;
+constexpr double kLossJump = 1.3;    // from one checkpoint to the next: search again
+constexpr double kRateMax = 10'000;  // where nothing is known to limit the rate
 
 }  // namespace
 
@@ -136,6 +136,8 @@ void AdspTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
   if (last_ && sample.seconds <= last_->seconds) return;  // an old one, late
   last_ = sample;
   if (stage_ != Stage::Measure || members_.empty() || point.at < window_opened_) return;
+  // A worker that does not commit keeps it open.
+  if (window_.size() == kWindowSamplesMax) window_.erase(window_.begin());
   window_.push_back(sample);
   if (window_full()) close_window(now);
 }

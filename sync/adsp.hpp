@@ -49,7 +49,7 @@ class AdspRule final : public CommitRule {
   // Requires: check_period > 0.
   explicit AdspRule(Duration check_period);
 
-  void on_start(Instant now) override;
+  void on_start(Instant now, bool anew) override;
   bool on_step_end(Instant now) override;
   void on_commit_sent(Instant now) override;
   void on_reply(Instant now, Duration overhead) override;
@@ -64,7 +64,8 @@ class AdspRule final : public CommitRule {
   double commit_rate_ = 1;  // dC_i
   Duration overhead_;       // O_i: EWMA with factor 0.5, from 0
   Duration lateness_;       // of the last commit, within [0, interval()]
-  Instant last_reply_;      // or the start
+  Instant last_reply_;      // or the first start
+  bool started_ = false;
   Instant now_;
   bool in_flight_ = false;  // a commit was sent and not yet answered
 };

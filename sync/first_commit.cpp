@@ -14,7 +14,7 @@ namespace {
 // The end of the step after which a worker commits for the first time, if that is within `limit`.
 std::optional<Instant> first_ask(CommitRule& rule, const Directive& directive, Duration step,
                                  Duration limit) {
-  rule.on_start({});
+  rule.on_start({}, true);
   rule.on_directive({}, directive);
   for (Instant now = Instant{} + step; now <= Instant{} + limit; now = now + step)
     if (rule.on_step_end(now)) return now;

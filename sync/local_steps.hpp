@@ -18,7 +18,9 @@ class LocalSteps final : public CommitRule {
     RUBATO_CHECK(local_steps >= 1, "a commit holds at least one step");
   }
 
-  void on_start(Instant) override { steps_ = 0; }
+  void on_start(Instant, bool anew) override {
+    if (anew) steps_ = 0;
+  }
   bool on_step_end(Instant) override { return ++steps_ >= local_steps_; }
   void on_commit_sent(Instant) override { steps_ = 0; }
   void on_reply(Instant, Duration) override {}

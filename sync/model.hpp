@@ -32,8 +32,10 @@ constexpr bool are_quick(Duration overhead, Duration step_time, double quick_ste
 class CommitRule {
  public:
   virtual ~CommitRule() = default;
-  // Training starts (or restarts after a rejoin): elapsed time counts from here.
-  virtual void on_start(Instant now) = 0;
+  // Training starts, or goes on after a return. `anew`: nothing was trained before, or it is
+  // dropped. What was due before a return stays due: where returns are more frequent than commits,
+  // a rule that began to count anew would never commit.
+  virtual void on_start(Instant now, bool anew) = 0;
   // A mini-batch ended. Returns true when the worker should commit now. Asked again at every
   // mini-batch end until on_commit_sent: a true that could not be acted on is not lost.
   virtual bool on_step_end(Instant now) = 0;

@@ -9,6 +9,8 @@
 // Pure. Threads: one owner. Errors: none; misuse is a bug.
 #pragma once
 
+#include <optional>
+
 #include "sync/queued_tuner.hpp"
 
 namespace rubato::sync {
@@ -21,8 +23,8 @@ struct SemiSyncOptions {
 // that time, every mini-batch is committed.
 class CommitPeriod final : public CommitRule {
  public:
-  void on_start(Instant now) override { since_ = now; }
-  bool on_step_end(Instant now) override { return now - since_ >= period_; }
+  void on_start(Instant now, bool) override { since_ = since_.value_or(now); }
+  bool on_step_end(Instant now) override { return now - since_.value_or(now) >= period_; }
   void on_commit_sent(Instant) override {}
   void on_reply(Instant now, Duration) override { since_ = now; }
   void on_directive(Instant, const Directive& directive) override {
@@ -30,8 +32,8 @@ class CommitPeriod final : public CommitRule {
   }
 
  private:
-  Duration period_;  // t_max
-  Instant since_;    // the last reply, or the start
+  Duration period_;               // t_max
+  std::optional<Instant> since_;  // the last reply, or the first start
 };
 
 class SemiSyncTuner final : public QueuedTuner {

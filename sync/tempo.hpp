@@ -35,7 +35,7 @@ struct TempoOptions {
 // time is 0 until the tuner has set it.
 class CommitSpacing final : public CommitRule {
  public:
-  void on_start(Instant) override {}
+  void on_start(Instant, bool) override {}
   bool on_step_end(Instant now) override { return !last_ || now - *last_ >= period_; }
   void on_commit_sent(Instant now) override { last_ = now; }
   void on_reply(Instant, Duration) override {}

@@ -52,6 +52,7 @@ REST_SECONDS = 10                   # without a fault before the end, at least: 
 START_PATIENCE = 60                 # s
 END_PATIENCE = 60                   # s, from the end of training until each process has ended
 STANDSTILL_BAR = 3                  # s
+ADSP_RATE = 8                       # commits a check period; two searches may end at different rates
 LIFE = "== life "                   # begins a line of ours in a log: another process of the node
 UNTOLD_OF_WORKER = 3                # commits that the scheduler has not heard of, as tests/simulation
 PR_SET_PDEATHSIG = 1
@@ -96,6 +97,7 @@ batch = 16
 learning_rate = 0.005
 [sync.adsp]
 check_period_seconds = 1
+fixed_rate = {ADSP_RATE}
 [evaluation]
 interval_seconds = 1
 [snapshot]
@@ -141,10 +143,9 @@ class Ports:
 class Node:
     """A process that is started again when it fails. Its log is one file for all its lives."""
 
-    def __init__(self, place, name, words, prepare=None):
-        """prepare: runs in the child, in place of prepare_child."""
-        self.name, self.words = name, words
-        self.prepare = prepare or prepare_child
+    def __init__(self, place, name, words, prepare):
+        """prepare: what the process does before it becomes `words`."""
+        self.name, self.words, self.prepare = name, words, prepare
         self.log = place / f"{name}.log"
         self.process = None
         self.start_at = None      # when it is to be started again
@@ -186,12 +187,12 @@ class Node:
             self.start()
 
 
-def end_with_parent():
+def die_with_parent():
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def prepare_child():
-    end_with_parent()
+    die_with_parent()
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, FILE_BYTES_MAX))
 
 
@@ -229,7 +230,7 @@ class Cluster:
         self.began = self.until = None   # of the training
 
     def add(self, name, rubato, words):
-        self.nodes[name] = Node(self.place, name, [rubato, *words])
+        self.nodes[name] = Node(self.place, name, [rubato, *words], prepare_child)
 
     def start(self):
         for node in self.nodes.values():
@@ -506,6 +507,8 @@ def show(options, storm, clusters, runs, losses):
     calm, rough = clusters
     rates = [result["steps"] / result["seconds"] for result in runs]
     share = 100 * rates[1] / rates[0] if rates[0] else 0
+    made = [result["commits"] / result["seconds"] for result in runs]
+    committed = 100 * made[1] / made[0] if made[0] else 0
     stood = [cluster.history.standstill(cluster.began, cluster.until)[0] for cluster in clusters]
     kinds = [fault.kind for _, fault in storm.told]
     lasted = sum(fault.seconds for _, fault in storm.told)
@@ -534,6 +537,7 @@ def show(options, storm, clusters, runs, losses):
     longest, where = storm.worst()
     bar = throughput_bar(options.sync)
     tell(f"steps: {share:.1f} % of the undisturbed ones, bar {bar:g} %", share >= bar)
+    tell(f"commits: {committed:.1f} % of the undisturbed ones, bar {bar:g} %", committed >= bar)
     tell(f"answered commits lost: {lost[1]}, as the scheduler says {said[1]}, bar 0",
          lost[1] == said[1] == 0)
     tell(f"longest time without a commit: {longest:.2f} s ({where}), bar {STANDSTILL_BAR} s",

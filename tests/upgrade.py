@@ -35,7 +35,7 @@ import tarfile
 import tempfile
 
 from cut_proxy import Frames, History, Proxy, Way, pass_on
-from storm import (LIFE, ROOT, Node, Ports, clock, end_with_parent, number_of, prepare_child,
+from storm import (LIFE, ROOT, Node, Ports, clock, die_with_parent, number_of, prepare_child,
                    read_log)
 
 RELEASE = "acd9248e"             # 0.2.0
@@ -74,7 +74,7 @@ def run(build, *words, **more):
     """A command that ends by itself, while proxies pass on. Returns: exit code, output, errors."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         with subprocess.Popen([build, *map(str, words)], stdout=out, stderr=err,
-                              preexec_fn=end_with_parent, **more) as process:
+                              preexec_fn=die_with_parent, **more) as process:
             wait_until(lambda: process.poll() is not None, f"rubato {words[0]} ends")
         texts = []
         for file in (out, err):
@@ -164,7 +164,7 @@ class Cluster:
         self.file = place / "cluster.toml"
         self.file.write_text(text)
         self.nodes = {}
-        self.prepare = end_with_parent if shared_memory else prepare_child
+        self.prepare = die_with_parent if shared_memory else prepare_child
         self.endpoint = f"tcp://127.0.0.1:{PORTS.take()}"
 
     def start(self, name, build, *more, scheduler=None):
@@ -371,7 +371,7 @@ def check_models(place, old, new, _):
 # --- states ---------------------------------------------------------------------------------------
 
 def up_of(place, name, build, *words):
-    node = Node(place, name, [build, "up", *map(str, words)], end_with_parent)
+    node = Node(place, name, [build, "up", *map(str, words)], die_with_parent)
     node.start()
     return node
 

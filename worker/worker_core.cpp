@@ -251,7 +251,7 @@ void WorkerCore::on_scheduler(Instant now, const proto::Message& message) {
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
     on_stop(*stop);
   } else if (const auto* notice = std::get_if<proto::Notice>(&message.body)) {
-    if (auto line = notices_.take(now, notice->text)) log_.push(std::move(*line));
+    log_.push_notice(now, notice->text);
     if (notice->rejoin && id()) pull_again(now);
   }
 }
@@ -395,6 +395,7 @@ void WorkerCore::on_commit_answered(Instant now, const Exchange::Reply& reply) {
 
 void WorkerCore::on_loaded(Instant now) {
   const bool first = state_ == State::LoadingFirst || state_ == State::RestartingFirst;
+  const bool anew = restart_due() || made_.steps == 0;
   RUBATO_CHECK(load_due(), "a load was due");
   if (restart_due()) {
     commit_asked_ = false;
@@ -404,7 +405,7 @@ void WorkerCore::on_loaded(Instant now) {
   if (alignment_) alignment_->on_loaded(parameters());
   if (!overlapped_) trained_since_ = now;
   move_to(commit_asked_ ? State::CommitDue : State::Training);
-  if (first) rule_->on_start(now);
+  if (first) rule_->on_start(now, anew);
 }
 
 // --- steps and commits ---------------------------------------------------------------------------

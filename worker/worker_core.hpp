@@ -22,7 +22,7 @@
 #include "base/result.hpp"
 #include "base/shareable.hpp"
 #include "base/time.hpp"
-#include "proto/notice_lines.hpp"
+#include "proto/node_log.hpp"
 #include "sync/model.hpp"
 #include "train/model/forward_layers.hpp"
 #include "train/step_plan.hpp"
@@ -323,8 +323,7 @@ class WorkerCore {
   const bool seeds_;
   std::uint32_t seeding_ = 0;  // the last that this worker was asked for
   bool start_told_ = false;    // while its initial values were on their way
-  proto::NoticeLines notices_;
-  proto::Outbox<std::string> log_;
+  proto::NodeLog log_;
 
   proto::Progress progress_;
   double loss_sum_ = 0;  // since the last report

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/checksum.hpp"
+#include "base/utf8.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "proto/key_files.hpp"
 
@@ -181,9 +182,11 @@ std::vector<std::string> Box::units() const {
 }
 
 Result<BoxLayout> make_layout(const cluster::ClusterSource& source, const std::string& own_user) {
-  if (std::ranges::any_of(source.file, [](unsigned char c) { return c < ' ' || c == 0x7F; }))
-    return fail(ErrorCode::BadInput,
-                "the path of the cluster file has a character that is not printed; rename it");
+  if (const auto hidden = hidden_in(source.file))
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("the path of the cluster file {} holds {}, which is not shown; rename it",
+                    source.file, *hidden));
   RUBATO_ASSIGN(const auto config,
                 cluster::parse_cluster(source.text, source.file, source.catalog_text));
   RUBATO_TRY(cluster::require_trainable(config));
@@ -201,6 +204,11 @@ Result<BoxLayout> make_layout(const cluster::ClusterSource& source, const std::s
     return problem(config, "devices.toml is the name of the catalog; rename the cluster file");
   RUBATO_ASSIGN(const auto placed, place_nodes(config));
   RUBATO_TRY(check_paths(source, config, layout.file_on_box));
+  // The commands are shown before they run (--dry-run): nothing in them is hidden.
+  if (const auto hidden = hidden_in(layout.data))
+    return problem(config, fmt::format("dataset.path {} holds {}, which is not shown; rename it on "
+                                       "the boxes",
+                                       layout.data, *hidden));
   RUBATO_TRY(check_destinations(config, placed));
 
   const fs::path catalog = fs::path(source.file).parent_path() / "devices.toml";

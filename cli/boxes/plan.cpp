@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "base/utf8.hpp"
 #include "cli/boxes/quote.hpp"
 
 namespace rubato::cli {
@@ -34,8 +35,8 @@ std::string as_root(const Box& box, const std::string& command) {
 // A script that a box runs as root; the first error ends it. `output`: a redirection of what it
 // prints.
 std::string root_script(const Box& box, const std::string& script, const std::string& output = {}) {
-  return fmt::format("{}{} <<'END'\n{}END\n", as_root(box, "sh -es"),
-                     output.empty() ? "" : " " + output, script);
+  return fmt::format("{}{} {}", as_root(box, "sh -es"), output.empty() ? "" : " " + output,
+                     here_document(script));
 }
 
 // As the user of the services, who alone can read the keys.
@@ -83,6 +84,11 @@ echo "$(cat /proc/sys/kernel/random/boot_id) $(rubato --version)"
 )sh" + std::string(installs ? kInstalls : kInstalled));
 }
 
+// Prints what a box is.
+constexpr const char* kKnown = R"sh(release=$(. /etc/os-release && echo "$VERSION_ID")
+echo "$(dpkg --print-architecture) $release $(rubato --version 2>/dev/null)"
+)sh";
+
 std::string install_text(const Box& box, const StartOptions& options) {
   const std::string& version = options.packages.front().version;
   std::string cases;
@@ -105,11 +111,7 @@ echo "$(rubato --version) is installed"
 )sh",
       options.reinstall ? "--reinstall " : "", kUploadedPackage, kBoxDirectory);
   return fmt::format(
-      R"sh(has=$({0} <<'END'
-release=$(. /etc/os-release && echo "$VERSION_ID")
-echo "$(dpkg --print-architecture) $release $(rubato --version 2>/dev/null)"
-END
-)
+      R"sh(has=$({0} {4})
 case $has in
 {1}  *) echo "no --package is for this box, of which this is known: $has" >&2; exit 1 ;;
 esac
@@ -118,7 +120,7 @@ if [ -n "$package" ]; then
 {3}fi
 )sh",
       on(box, "sh -es"), cases, as_root(box, fmt::format("tee {} >/dev/null", kUploadedPackage)),
-      root_script(box, install));
+      root_script(box, install), here_document(kKnown));
 }
 
 std::string anew_text(const Box& box) {
@@ -131,7 +133,7 @@ std::string anew_text(const Box& box) {
 cd {}
 aside=before-$(date +%Y-%m-%d-%H%M%S)
 for state in {}; do
-  [ ! -e $state ] || {{ mkdir -p $aside; mv $state $aside; }}
+  [ ! -e "$state" ] || {{ mkdir -p $aside; mv "$state" $aside; }}
 done
 [ ! -e $aside ] || echo "the earlier run is now in $PWD/$aside"
 )sh",
@@ -178,9 +180,7 @@ std::string settings_text(const Box& box, const BoxLayout& layout, const StartOp
                                      R"sh(cd {}
 mv cluster.new {}
 {}
-cat >services.new <<'CONF'
-{}CONF
-if cmp -s services.new services.conf; then
+cat >services.new {}if cmp -s services.new services.conf; then
   echo 'the settings are as they were'
 else
   touch restart  # services read them when they start
@@ -191,22 +191,25 @@ mv services.new services.conf
                                      kBoxDirectory, shell_word(layout.file_on_box),
                                      layout.catalog.empty() ? "rm -f devices.toml"
                                                             : "mv devices.new devices.toml",
-                                     services_text(box, layout, options)));
+                                     here_document(services_text(box, layout, options), "CONF")));
 }
 
 std::string key_text(const Box& box) {
   std::string script = fmt::format("cd {}\nmade=\n", kBoxKeys);
   std::string fetch;
   for (const auto& node : box.nodes()) {
-    script +=
-        fmt::format("[ -e {0}.key ] || {{ {1} >/dev/null; made=\"$made {0}\"; }}\n", node.name,
-                    as_rubato(fmt::format("rubato keygen {} --role {} --keys .", node.name,
-                                          proto::role_name(node.role))));
-    fetch +=
-        fmt::format("{} >\"$keys/{}.pub\" </dev/null\n",
-                    as_root(box, fmt::format("cat {}/{}.pub", kBoxKeys, node.name)), node.name);
+    script += fmt::format(
+        "[ -e {0} ] || {{ {1} >/dev/null; made=\"$made \"{2}; }}\n", shell_word(node.name + ".key"),
+        as_rubato(fmt::format("rubato keygen {} --role {} --keys .", shell_word(node.name),
+                              proto::role_name(node.role))),
+        shell_word(node.name));
+    const std::string file = node.name + ".pub";
+    fetch += fmt::format(
+        "{} >\"$keys/\"{} </dev/null\n",
+        as_root(box, fmt::format("cat {}", shell_word(fmt::format("{}/{}", kBoxKeys, file)))),
+        shell_word(file));
   }
-  script += "echo \"keys made:${made:- none, they are there}\"\n";
+  script += "printf 'keys made:%s\\n' \"${made:- none, they are there}\"\n";
   return root_script(box, script) + fetch;
 }
 
@@ -233,10 +236,10 @@ std::string carry_text(const Box& box, const BoxLayout& layout) {
   if (!allowed.empty())
     script +=
         fmt::format("for node in {}; do\n  {} >/dev/null\ndone\n", shell_words(allowed),
-                    as_rubato(fmt::format("rubato keys allow $node.pub --keys {}", kBoxKeys)));
+                    as_rubato(fmt::format("rubato keys allow \"$node.pub\" --keys {}", kBoxKeys)));
   const std::string what =
       allowed.empty() ? "knows the scheduler" : fmt::format("lets in {}", fmt::join(allowed, ", "));
-  script += fmt::format("echo {}\n", shell_word(what));
+  script += fmt::format("printf '%s\\n' {}\n", shell_word(what));
   return fmt::format("tar -C \"$keys\" --owner=0 --group=0 --mode=644 -c {} |\n  {}\n",
                      shell_words(files),
                      as_root(box, fmt::format("tar -C {} --no-same-owner -x", kBoxDirectory))) +
@@ -259,15 +262,17 @@ look() {{
   const std::string data =
       layout.data.empty() ? "" : fmt::format(" --data {}", shell_word(layout.data));
   const auto look = [&](const std::string& unit, const std::string& options) {
-    script += fmt::format("systemctl is-active -q {} || look {}\n", unit, options);
+    script += fmt::format("systemctl is-active -q {} || look {}\n", shell_word(unit), options);
   };
   if (box.scheduler)
-    look("rubato-scheduler", fmt::format("--bind {}{}", bind_of(layout.scheduler).text(), data));
+    look("rubato-scheduler",
+         fmt::format("--bind {}{}", shell_word(bind_of(layout.scheduler).text()), data));
   if (!box.servers.empty())
     look("rubato-server",
-         fmt::format("--bind {} --advertise {}", bind_of(box.server).text(), box.server.text()));
+         fmt::format("--bind {} --advertise {}", shell_word(bind_of(box.server).text()),
+                     shell_word(box.server.text())));
   for (const std::string& name : box.workers)
-    look("rubato-worker@" + name, fmt::format("--name {}{}", name, data));
+    look("rubato-worker@" + name, fmt::format("--name {}{}", shell_word(name), data));
   return root_script(box, script + "exit $problems\n");
 }
 
@@ -275,7 +280,7 @@ look() {{
 std::string unit_lines(const Box& box, const char* more) {
   return fmt::format(
       R"sh(for unit in {}; do
-  case $(systemctl show -P SubState $unit) in
+  case $(systemctl show -P SubState "$unit") in
     running) echo "$unit runs" ;;
     dead) echo "$unit does not run: its run has ended, or it was stopped" ;;
     *) echo "$unit has failed" ;;
@@ -288,24 +293,24 @@ std::string unit_lines(const Box& box, const char* more) {
 // Bad input ends a node in the first seconds, with a line that says what.
 std::string start_text(const Box& box) {
   const std::string start = fmt::format(
-      R"sh(units='{0}'
-systemctl enable --quiet $units
-systemctl reset-failed $units 2>/dev/null || true
+      R"sh(set -- {0}
+systemctl enable --quiet "$@"
+systemctl reset-failed "$@" 2>/dev/null || true
 if [ -e {1}/restart ]; then
-  systemctl restart $units
+  systemctl restart "$@"
   rm {1}/restart
 else
-  systemctl start $units
+  systemctl start "$@"
 fi
 for second in 1 2 3 4 5; do
   sleep 1
-  for unit in $units; do
-    case $(systemctl show -P SubState $unit) in
+  for unit; do
+    case $(systemctl show -P SubState "$unit") in
       failed | auto-restart)
-        why=$(journalctl -q --no-pager -o cat -n 1 -t rubato -u $unit)
+        why=$(journalctl -q --no-pager -o cat -n 1 -t rubato -u "$unit")
         case $why in
           *': the run is over'*)
-            systemctl reset-failed $units 2>/dev/null || true
+            systemctl reset-failed "$@" 2>/dev/null || true
             echo 'the run has ended'
             exit ;;
         esac
@@ -315,7 +320,7 @@ for second in 1 2 3 4 5; do
   done
 done
 )sh",
-      fmt::join(box.units(), " "), kBoxDirectory);
+      shell_words(box.units()), kBoxDirectory);
   return root_script(box, start + unit_lines(box, ""));
 }
 
@@ -323,7 +328,8 @@ done
 std::string ask_status(const BoxLayout& layout) {
   const std::string keys =
       with_keys(layout) ? fmt::format(" --name scheduler --keys {}", kBoxKeys) : "";
-  return as_rubato(fmt::format("rubato status --scheduler {}{}", layout.scheduler.text(), keys));
+  return as_rubato(
+      fmt::format("rubato status --scheduler {}{}", shell_word(layout.scheduler.text()), keys));
 }
 
 // Prints how the run stands once training has begun, or after half a minute for whom it waits.
@@ -418,7 +424,7 @@ std::vector<Phase> start_plan(const BoxLayout& layout, const StartOptions& optio
 std::vector<Phase> status_plan(const BoxLayout& layout) {
   const auto units = [](const Box& box) {
     return root_script(
-        box, unit_lines(box, "  journalctl -q --no-pager -o cat -n 1 -t rubato -u $unit\n"));
+        box, unit_lines(box, "  journalctl -q --no-pager -o cat -n 1 -t rubato -u \"$unit\"\n"));
   };
   const auto run = [&](const Box& box) {
     if (!box.scheduler) return std::string();
@@ -452,10 +458,10 @@ std::vector<Phase> fetch_plan(const BoxLayout& layout) {
   Phase logs = each_box(layout, "fetch logs", [](const Box& box) {
     std::string text;
     const auto add = [&](const std::string& unit, const std::string& node) {
-      text += root_script(
-          box,
-          fmt::format("journalctl -q --no-pager -o short-iso -n {} -u {}\n", kLogLinesMax, unit),
-          fmt::format(">\"$out/logs/{}.log\"", node));
+      text += root_script(box,
+                          fmt::format("journalctl -q --no-pager -o short-iso -n {} -u {}\n",
+                                      kLogLinesMax, shell_word(unit)),
+                          fmt::format(">\"$out/logs/\"{}", shell_word(node + ".log")));
     };
     if (box.scheduler) add("rubato-scheduler", "scheduler");
     if (!box.servers.empty()) add("rubato-server", box.servers.front());
@@ -493,12 +499,10 @@ std::string connect_function(const std::string& ssh) {
 
 std::string script_of(const std::vector<Phase>& phases, const std::string& command,
                       const std::string& ssh, const std::string& out) {
-  std::string one_line = command;  // it is in a comment
-  std::ranges::replace(one_line, '\n', ' ');
   std::string commands;
   for (const Phase& phase : phases)
     for (const Step& step : phase.steps)
-      commands += fmt::format("\n# --- {}: {}\n{}", step.box, phase.what, step.text);
+      commands += fmt::format("\n# --- {}: {}\n{}", printable(step.box), phase.what, step.text);
   std::string text = fmt::format(
       "#!/bin/sh\n"
       "# What `{}` does. Run it with sh. Or take what stands between <<'END' and END\n"
@@ -506,7 +510,7 @@ std::string script_of(const std::vector<Phase>& phases, const std::string& comma
       "set -e\n"
       "umask 022\n"
       "{}",
-      one_line, connect_function(ssh));
+      printable(command), connect_function(ssh));
   if (commands.find("$keys") != commands.npos)
     text += "keys=$(mktemp -d)\ntrap 'rm -rf \"$keys\"' EXIT\n";
   if (commands.find("$out") != commands.npos)

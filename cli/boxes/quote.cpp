@@ -1,5 +1,7 @@
 #include "cli/boxes/quote.hpp"
 
+#include <fmt/format.h>
+
 namespace rubato::cli {
 
 std::string shell_word(std::string_view text) {
@@ -20,6 +22,14 @@ std::string shell_words(const std::vector<std::string>& words) {
   std::string line;
   for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_word(word);
   return line;
+}
+
+std::string here_document(std::string_view text, std::string_view end) {
+  const std::string lines = fmt::format("\n{}{}", text, text.ends_with('\n') ? "" : "\n");
+  std::string word(end);
+  for (int i = 2; lines.find(fmt::format("\n{}\n", word)) != lines.npos; ++i)
+    word = fmt::format("{}{}", end, i);
+  return fmt::format("<<'{0}'{1}{0}\n", word, lines);
 }
 
 std::string environment_value(std::string_view text) {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/utf8.hpp"
 #include "cli/compose/yaml.hpp"
 
 namespace rubato::cli {
@@ -12,22 +13,16 @@ namespace {
 namespace fs = std::filesystem;
 using proto::Role;
 
-// $ begins a variable in these files.
-std::string without_variables(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) escaped.append(c == '$' ? 2 : 1, c);
-  return escaped;
-}
-
 // A relative path begins with a dot, else it would be the name of a volume.
 std::string host_path(const std::string& path) {
   return without_variables(fs::path(path).is_absolute() ? path : fmt::format("./{}", path));
 }
 
 std::string command_line(const Containers& all, const char* command) {
-  return fmt::format("rubato compose{} {}{}", command, all.options.file,
-                     all.options.image == "rubato" ? std::string()
-                                                   : fmt::format(" --image {}", all.options.image));
+  return printable(fmt::format("rubato compose{} {}{}", command, all.options.file,
+                               all.options.image == "rubato"
+                                   ? std::string()
+                                   : fmt::format(" --image {}", all.options.image)));
 }
 
 std::string health(const char* margin) {
@@ -140,14 +135,15 @@ std::string compose_yaml(const Containers& all) {
       key_service(all, binds_of(all, {})));
   std::string volumes;
   for (const auto& node : all.nodes) {
-    text += fmt::format("\n  {}:\n    <<: *node\n", node.name);
+    text += fmt::format("\n  {}:\n    <<: *node\n", name_word(node.name));
     if (node.cpus > 0) text += fmt::format("    cpus: {}\n", node.cpus);
     if (node.memory_mib > 0) text += fmt::format("    mem_limit: {}m\n", node.memory_mib);
     text += fmt::format("    command: {}\n    volumes:\n", flow_list(words_of(node), 6));
     text += fmt::format("      - {}:/var/lib/rubato\n      - {}.keys:/keys:ro\n", volume_of(node),
                         node.name);
     text += binds_of(all, node.files);
-    volumes += fmt::format("  {}:\n  {}.keys:\n", volume_of(node), node.name);
+    volumes +=
+        fmt::format("  {}:\n  {}:\n", name_word(volume_of(node)), name_word(node.name + ".keys"));
   }
   return text + "\nvolumes:\n" + volumes +
          "\n# Nothing outside reaches the nodes.\nnetworks:\n  cluster:\n    internal: true\n";
@@ -178,21 +174,24 @@ Result<std::string> swarm_yaml(const Containers& all) {
       "  cap_drop: [ALL]\n"
       "{}\n"
       "services:",
-      command_line(all, " --swarm"), all.options.file, quoted(all.options.image), health("  "));
+      command_line(all, " --swarm"), printable(all.options.file), quoted(all.options.image),
+      health("  "));
   std::string volumes, secrets, configs;
   for (const auto& node : all.nodes) {
     text += fmt::format(
         "\n  {}:\n    <<: *node\n    deploy:\n      endpoint_mode: dnsrr\n"
         "      restart_policy: {{condition: on-failure}}\n",
-        node.name);
+        name_word(node.name));
     if (const auto limits = stack_limits(node); !limits.empty())
       text += fmt::format("      resources: {{limits: {{{}}}}}\n", limits);
     text += fmt::format("    command: {}\n    volumes: [\"{}:/var/lib/rubato\"]\n",
                         flow_list(words_of(node), 6), volume_of(node));
     text += stack_keys(all, node);
-    volumes += fmt::format("  {}:\n", volume_of(node));
-    secrets += fmt::format("  {0}.key: {{file: ./keys/{0}/{0}.key}}\n", node.name);
-    configs += fmt::format("  {0}.pub: {{file: ./keys/{0}/{0}.pub}}\n", node.name);
+    volumes += fmt::format("  {}:\n", name_word(volume_of(node)));
+    secrets += fmt::format("  {1}: {{file: ./keys/{0}/{0}.key}}\n", node.name,
+                           name_word(node.name + ".key"));
+    configs += fmt::format("  {1}: {{file: ./keys/{0}/{0}.pub}}\n", node.name,
+                           name_word(node.name + ".pub"));
   }
   for (const auto& each : all.texts)
     configs += fmt::format("  {}: {{file: {}}}\n", config_name(each.file),

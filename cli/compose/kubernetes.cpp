@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 
+#include "base/utf8.hpp"
 #include "cli/compose/compose_file.hpp"
 #include "cli/compose/yaml.hpp"
 
@@ -28,15 +28,6 @@ Result<void> check_names(const Containers& all) {
   return {};
 }
 
-// `text`, with each line `indent` columns in.
-std::string indented(const std::string& text, int indent) {
-  std::istringstream lines(text);
-  std::string moved;
-  for (std::string line; std::getline(lines, line);)
-    moved += line.empty() ? "\n" : std::string(static_cast<std::size_t>(indent), ' ') + line + "\n";
-  return moved;
-}
-
 std::string file_name(const ClusterText& each) {
   return std::filesystem::path(each.file.inside).filename().string();
 }
@@ -48,7 +39,7 @@ std::string cluster_config_map(const Containers& all) {
       "metadata: {name: cluster}\n"
       "data:\n";
   for (const auto& each : all.texts)
-    text += fmt::format("  {}: |2\n{}", quoted(file_name(each)), indented(each.text, 4));
+    text += fmt::format("  {}: {}", quoted(file_name(each)), block(each.text, 4));
   return text;
 }
 
@@ -132,7 +123,8 @@ std::string pod(const Containers& all, const Pod& pod) {
   const Container& node = pod.node;
   auto words = node.arguments;
   for (auto& word : words) {
-    if (node.role != Role::Server) break;
+    word = without_variables(word);
+    if (node.role != Role::Server) continue;
     if (word == node.name) word = "$(NODE)";
     if (word == fmt::format("tcp://{}:{}", node.name, kServerPort))
       word = fmt::format("tcp://$(NODE).server:{}", kServerPort);
@@ -236,8 +228,8 @@ std::string worker_deployment(const Containers& all, const Container& node) {
              "  replicas: 1\n"
              "  strategy: {{type: Recreate}}\n"
              "  selector: {{matchLabels: {{rubato: {0}}}}}\n",
-             node.name) +
-         pod(all, {node, node.name, "Always", "emptyDir: {}"});
+             name_word(node.name)) +
+         pod(all, {node, name_word(node.name), "Always", "emptyDir: {}"});
 }
 
 }  // namespace
@@ -248,7 +240,7 @@ Result<std::string> kubernetes_yaml(const Containers& all) {
   std::string text = fmt::format(
                          "# Made by `rubato compose --kubernetes {}`. One namespace has one "
                          "cluster; docs/containers.md\n# has the steps.\n",
-                         all.options.file) +
+                         printable(all.options.file)) +
                      cluster_config_map(all) + service("scheduler", kSchedulerPort) +
                      service("server", kServerPort) + kNetworkPolicy;
   const auto servers =

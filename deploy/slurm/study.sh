@@ -17,7 +17,12 @@ rubato=${RUBATO:-rubato} cores=${CORES:-2}
 name=$(basename "$study" .toml)
 out=${OUT:-out/$name}
 mkdir -p "$out"
-quoted() { printf '%q ' "$@"; }
+[[ $parts =~ ^[1-9][0-9]*$ ]] || { echo "PARTS is a whole number from 1, not $parts" >&2; exit 2; }
+# Words of a POSIX shell: that is what runs the text of --wrap. (%q of printf writes words of bash.)
+quoted() {
+  local word apostrophe="'\\''"
+  for word in "$@"; do printf "'%s' " "${word//\'/"$apostrophe"}"; done
+}
 
 # %A and %a are the numbers of the job and the task.
 array=$(sbatch --parsable --job-name="rubato-$name" --array="1-$parts" --cpus-per-task="$cores" \

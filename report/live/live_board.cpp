@@ -12,6 +12,17 @@ constexpr double kCostFactor = 50;
 
 }  // namespace
 
+void TextMaker::work(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (news_.wait(lock, stop, [&] { return !tasks_.empty(); })) {
+    const auto task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    task();
+    lock.lock();
+  }
+}
+
 LiveBoard::LiveBoard(Render first) : newest_(std::move(first)) {}
 
 void LiveBoard::offer(const std::function<Render()>& take) {
@@ -53,7 +64,7 @@ std::shared_ptr<const LiveView> LiveBoard::view() {
     number = number_;
     if (!view_ || view_->number != number) render = newest_;
   }
-  if (render) view_ = std::make_shared<const LiveView>(LiveView{number, render()});
+  if (render) view_ = std::make_shared<const LiveView>(LiveView{number, maker_(render)});
   return view_;
 }
 

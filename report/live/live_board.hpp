@@ -1,19 +1,52 @@
 // report/live/live_board.hpp - where a run leaves what its live page shows, and readers take it
-// from. The run hands over data and goes on; whoever reads first makes text of them. Threads: one
-// writes (or several, one at a time), any number read. Memory: the newest data and the newest text;
-// a reader keeps at most one older text alive. Errors: none.
+// from. The run hands over data and goes on; text is made of them when somebody reads. Threads: one
+// writes (or several, one at a time), any number read, and one of its own makes the texts. Memory:
+// the newest data and the newest text; a reader keeps at most one older text alive. Errors: none.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "base/time.hpp"
 
 namespace rubato::report {
+
+// A thread that makes large texts for others, one after the other. glibc gives threads up to eight
+// arenas a core. Texts made by each thread that serves would fill all of them, and stay there.
+class TextMaker {
+ public:
+  TextMaker() : thread_([this](const std::stop_token& stop) { work(stop); }) {}
+
+  // Returns: what `make` returns, called in that thread. It must not call this again.
+  template <class Make>
+  auto operator()(Make make) {
+    const auto task = std::make_shared<std::packaged_task<decltype(make())()>>(std::move(make));
+    auto made = task->get_future();
+    {
+      const std::scoped_lock lock(mutex_);
+      tasks_.push_back([task] { (*task)(); });
+    }
+    news_.notify_one();
+    return made.get();
+  }
+
+ private:
+  void work(const std::stop_token& stop);
+
+  std::mutex mutex_;  // guards the next two
+  std::condition_variable_any news_;
+  std::deque<std::function<void()>> tasks_;
+  std::jthread thread_;  // last: it uses what is above
+};
 
 struct LiveTexts {
   std::string data;     // JSON of the page, one line
@@ -27,7 +60,7 @@ struct LiveView {
 
 class LiveBoard {
  public:
-  // Makes the text of data that it holds and that nobody changes. Called by one thread at a time.
+  // Makes the text of data that it holds and that nobody changes. Called by the thread of maker().
   using Render = std::function<LiveTexts()>;
 
   explicit LiveBoard(Render first);
@@ -46,6 +79,8 @@ class LiveBoard {
   // nothing follows.
   std::shared_ptr<const LiveView> wait_for(std::uint64_t number, Duration patience);
   bool ended() const;
+  // The thread that makes the texts.
+  TextMaker& maker() { return maker_; }
 
  private:
   mutable std::mutex mutex_;  // guards the next four; held for moments only
@@ -58,6 +93,7 @@ class LiveBoard {
   std::shared_ptr<const LiveView> view_;
 
   Instant next_;  // the writer's own
+  TextMaker maker_;
 };
 
 }  // namespace rubato::report

@@ -2,16 +2,21 @@
 
 #include <fmt/format.h>
 #include <httplib.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstring>
-#include <semaphore>
+#include <list>
+#include <mutex>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -19,31 +24,205 @@
 namespace rubato::report {
 namespace {
 
-constexpr std::size_t kThreads = kLiveReadersMax + 8;
-constexpr std::ptrdiff_t kConnectionsMax = 2 * kThreads;  // open ones; others wait in the kernel
-constexpr Duration kPing = Duration::from_seconds(5);     // finds readers that have vanished
+constexpr std::size_t kPlaces = kLiveReadersMax + 16;  // connections that are served; a thread each
+constexpr int kQueue = 128;
+constexpr std::size_t kQuestionBytesMax = 64 << 10;
+constexpr Duration kGrace = Duration::from_ms(200);    // no connection is dropped before
+constexpr Duration kPing = Duration::from_seconds(5);  // finds readers that have vanished
 constexpr Duration kFarewell = Duration::from_seconds(1);
 constexpr double kBytesPerSecond = 1e6;  // to one reader, where a page is large
 
-// As many threads as readers, and a bound on the connections that wait for one.
+// The connections that are served. Where no place is free, the oldest connection is dropped: slow
+// readers keep nobody out. Readers of /events stay: they are fewer than places.
+// A socket is shut down only while it is in the list, and its owner closes it afterwards. So no
+// other file that got its number is hit.
+class Places {
+ public:
+  struct Served {
+    int socket = -1;
+    Instant since = {};
+    bool follows = false;  // /events
+    bool dropped = false;
+  };
+  using Place = std::list<Served>::iterator;
+
+  // Waits until fewer than kPlaces are served.
+  void take() {
+    std::unique_lock lock(mutex_);
+    while (taken_ == kPlaces) {
+      drop_oldest();
+      freed_.wait_for(lock, std::chrono::milliseconds(10));
+    }
+    ++taken_;
+  }
+  void give_back() {
+    const std::scoped_lock lock(mutex_);
+    --taken_;
+    freed_.notify_one();
+  }
+
+  // Returns: nothing after end().
+  std::optional<Place> enter(int socket) {
+    const std::scoped_lock lock(mutex_);
+    if (ended_) return std::nullopt;
+    return served_.insert(served_.end(), Served{.socket = socket, .since = steady_now()});
+  }
+  void follow(Place place) {
+    const std::scoped_lock lock(mutex_);
+    place->follows = true;
+  }
+  void leave(Place place) {
+    const std::scoped_lock lock(mutex_);
+    served_.erase(place);
+  }
+
+  // Drops all connections, also those that enter later.
+  void end() {
+    const std::scoped_lock lock(mutex_);
+    ended_ = true;
+    for (const Served& each : served_) ::shutdown(each.socket, SHUT_RDWR);
+  }
+
+ private:
+  void drop_oldest() {
+    for (Served& each : served_) {
+      if (each.dropped) return;  // its place is free in a moment
+      if (each.follows) continue;
+      if (steady_now() < each.since + kGrace) return;
+      each.dropped = true;
+      ::shutdown(each.socket, SHUT_RDWR);
+      return;
+    }
+  }
+
+  std::mutex mutex_;  // guards all of it; held for moments only
+  std::condition_variable freed_;
+  std::list<Served> served_;  // the oldest first
+  std::size_t taken_ = 0;     // those that wait for a thread, too
+  bool ended_ = false;
+};
+
+// As many threads as places. Whoever finds no place waits in the kernel.
 class BoundedPool : public httplib::TaskQueue {
  public:
   using Task = std::function<void()>;
   // Nothing in httplib 0.11, a bool in 0.18: whether the pool takes it. This one takes all.
   using Taken = decltype(std::declval<httplib::TaskQueue&>().enqueue(Task()));
 
+  explicit BoundedPool(Places& places) : places_(places) {}
   Taken enqueue(Task serve) override {
-    free_.acquire();
+    places_.take();
     return pool_.enqueue([this, serve = std::move(serve)] {
       serve();
-      free_.release();
+      places_.give_back();
     });
   }
   void shutdown() override { pool_.shutdown(); }
 
  private:
-  std::counting_semaphore<kConnectionsMax> free_{kConnectionsMax};
-  httplib::ThreadPool pool_{kThreads};
+  Places& places_;
+  httplib::ThreadPool pool_{kPlaces};
+};
+
+// A connection with deadlines for all that is read and for each write. Those of httplib are for a
+// byte: a reader that sends one now and then has no end there.
+class Wire : public httplib::Stream {
+ public:
+  Wire(int socket, const LiveLimits& limits)
+      : socket_(socket), limits_(limits), read_until_(steady_now() + limits.question) {}
+
+  bool is_readable() const override { return (wait_for(POLLIN, read_until_) & POLLIN) != 0; }
+  // Asked before each event. A reader that has closed its end is gone.
+  bool is_writable() const override {
+    return wait_for(POLLOUT | POLLRDHUP, steady_now() + limits_.answer) == POLLOUT;
+  }
+  ssize_t read(char* bytes, std::size_t count) override {
+    const std::size_t most = std::min(count, kQuestionBytesMax - read_);
+    if (most == 0 || !is_readable()) return -1;
+    const ssize_t got = ::recv(socket_, bytes, most, MSG_DONTWAIT);
+    if (got > 0) read_ += static_cast<std::size_t>(got);
+    return got;
+  }
+  // All of it, or -1.
+  ssize_t write(const char* bytes, std::size_t count) override {
+    const Instant until = steady_now() + limits_.answer;
+    std::size_t sent = 0;
+    while (sent < count) {
+      if (wait_for(POLLOUT, until) != POLLOUT) return -1;
+      const ssize_t took = ::send(socket_, bytes + sent, count - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (took < 0 && errno != EAGAIN && errno != EINTR) return -1;
+      if (took > 0) sent += static_cast<std::size_t>(took);
+    }
+    return static_cast<ssize_t>(count);
+  }
+  // Nobody here asks for addresses.
+  void get_remote_ip_and_port(std::string&, int&) const override {}
+  void get_local_ip_and_port(std::string&, int&) const override {}
+  // httplib compares it with the limit of select(), and this class uses poll().
+  int socket() const override { return 0; }
+
+ private:
+  // Returns: what happened, of `events` and the ends of the connection; 0 if nothing did in time.
+  short wait_for(short events, Instant until) const {
+    while (true) {
+      const Duration left = until - steady_now();
+      if (left.ns <= 0) return 0;
+      pollfd wait{.fd = socket_, .events = events, .revents = 0};
+      if (::poll(&wait, 1, static_cast<int>(std::min(left.ms(), kWaitMs)) + 1) > 0)
+        return wait.revents;
+    }
+  }
+
+  static constexpr std::int64_t kWaitMs = 60'000;  // well below what an int holds
+  const int socket_;
+  const LiveLimits limits_;
+  const Instant read_until_;
+  std::size_t read_ = 0;
+};
+
+// A server of httplib whose connections have places and deadlines.
+class PageServer : public httplib::Server {
+ public:
+  explicit PageServer(const LiveLimits& limits) : limits_(limits) {
+    new_task_queue = [this] { return std::make_unique<BoundedPool>(places_).release(); };
+  }
+  // Connections that wait in the kernel for a place. httplib has room for 5.
+  void lengthen_queue() { ::listen(svr_sock_, kQueue); }
+  // Waits for no reader.
+  void end() {
+    stop();
+    places_.end();
+  }
+
+ private:
+  bool process_and_close_socket(int socket) override {
+    bool answered = false;
+    if (const auto place = places_.enter(socket)) {
+      Wire wire(socket, limits_);
+      answered = answer_one(*this, wire, [&](const httplib::Request& request) {
+        if (request.path == "/events") places_.follow(*place);
+      });
+      places_.leave(*place);
+    }
+    ::shutdown(socket, SHUT_RDWR);
+    ::close(socket);
+    return answered;
+  }
+
+  // `asked` hears the question before it is answered. httplib 0.18 is told the addresses of both
+  // ends, 0.11 asks the stream for them.
+  template <class Server>
+  static bool answer_one(Server& server, Wire& wire,
+                         const std::function<void(httplib::Request&)>& asked) {
+    bool closed = false;
+    if constexpr (requires { server.process_request(wire, "", 0, "", 0, true, closed, asked); })
+      return server.process_request(wire, "", 0, "", 0, true, closed, asked);
+    else
+      return server.process_request(wire, true, closed, asked);
+  }
+
+  const LiveLimits limits_;
+  Places places_;
 };
 
 std::string_view host_of(std::string_view host_and_port) {
@@ -79,20 +258,22 @@ struct LiveServer::Parts {
   Page page;
   bool loopback = true;
   std::string url;
-  httplib::Server server;
+  PageServer server;
   std::atomic<std::size_t> readers{0};
   std::thread thread;
 
+  std::mutex making;  // guards the next two
+  std::shared_ptr<const LiveView> made_of;
+  std::shared_ptr<const std::string> made;
+
+  explicit Parts(const LiveLimits& limits) : server(limits) {}
   void set_up();
+  std::shared_ptr<const std::string> page_now();
   void send_events(httplib::Response& response);
 };
 
 void LiveServer::Parts::set_up() {
-  server.new_task_queue = [] { return std::make_unique<BoundedPool>().release(); };
   server.set_socket_options(reuse_address_only);
-  server.set_read_timeout(2);
-  server.set_write_timeout(1);
-  server.set_keep_alive_max_count(1);
   server.set_payload_max_length(0);
   server.set_tcp_nodelay(true);
   server.set_default_headers(
@@ -112,7 +293,12 @@ void LiveServer::Parts::set_up() {
         return httplib::Server::HandlerResponse::Unhandled;
       });
   server.Get("/", [this](const httplib::Request&, httplib::Response& response) {
-    response.set_content(page(board->view()->texts.data), "text/html; charset=utf-8");
+    const auto text = page_now();
+    response.set_content_provider(
+        text->size(), "text/html; charset=utf-8",
+        [text](std::size_t begin, std::size_t bytes, httplib::DataSink& sink) {
+          return sink.write(text->data() + begin, bytes);
+        });
   });
   server.Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
     response.set_content(board->view()->texts.metrics, "text/plain; version=0.0.4; charset=utf-8");
@@ -124,6 +310,18 @@ void LiveServer::Parts::set_up() {
     if (response.status == 404)
       answer(response, 404, "there are / (the page), /events and /metrics");
   });
+}
+
+// Readers share it: a page is made once for the same data, and copied for nobody.
+std::shared_ptr<const std::string> LiveServer::Parts::page_now() {
+  const auto view = board->view();
+  const std::scoped_lock one_makes(making);
+  if (made_of != view) {
+    made =
+        std::make_shared<const std::string>(board->maker()([&] { return page(view->texts.data); }));
+    made_of = view;
+  }
+  return made;
 }
 
 void LiveServer::Parts::send_events(httplib::Response& response) {
@@ -179,10 +377,11 @@ Result<HttpAddress> parse_http_address(const std::string& text) {
 }
 
 Result<std::unique_ptr<LiveServer>> LiveServer::open(const std::string& address,
-                                                     std::shared_ptr<LiveBoard> board, Page page) {
+                                                     std::shared_ptr<LiveBoard> board, Page page,
+                                                     const LiveLimits& limits) {
   RUBATO_ASSIGN(HttpAddress at, parse_http_address(address));
   const auto before = std::signal(SIGPIPE, SIG_DFL);
-  auto parts = std::make_unique<Parts>();  // httplib ignores the signal for the whole process
+  auto parts = std::make_unique<Parts>(limits);  // httplib ignores the signal for the whole process
   std::signal(SIGPIPE, before);
   parts->board = std::move(board);
   parts->page = std::move(page);
@@ -195,14 +394,9 @@ Result<std::unique_ptr<LiveServer>> LiveServer::open(const std::string& address,
     return fail(ErrorCode::BadInput,
                 fmt::format("--http {}: cannot listen there{}; choose another port or address",
                             address, errno == 0 ? "" : std::string(": ") + std::strerror(errno)));
+  parts->server.lengthen_queue();
   parts->url = fmt::format("http://{}:{}/", shown(at.host), at.port);
-  parts->thread = std::thread([server = &parts->server] {
-    sigset_t broken_pipe;  // of a reader that has gone; inherited by the threads that serve
-    sigemptyset(&broken_pipe);
-    sigaddset(&broken_pipe, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
-    server->listen_after_bind();
-  });
+  parts->thread = std::thread([server = &parts->server] { server->listen_after_bind(); });
   while (!parts->server.is_running()) std::this_thread::yield();
   return std::make_unique<LiveServer>(std::move(parts));
 }
@@ -214,7 +408,7 @@ LiveServer::~LiveServer() {
   const Instant until = steady_now() + kFarewell;
   while (parts_->readers > 0 && steady_now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  parts_->server.stop();
+  parts_->server.end();
   parts_->thread.join();
 }
 

@@ -1,7 +1,8 @@
 // report/live/live_server.hpp - the web server of a live page: / is the page, /events its data as
 // server-sent events, /metrics the same for Prometheus. It only tells; there is nothing to change.
-// Threads: its own. Whoever reads slowly or vanishes is left alone after a second; a browser asks
-// again by itself. Errors: BadInput, one line, when the address cannot be listened at.
+// Readers who ask or read slowly have deadlines, and the oldest makes room where places are short.
+// A browser asks again by itself. Threads: its own. Errors: BadInput, one line, when the address
+// cannot be listened at.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +11,19 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "base/time.hpp"
 #include "report/live/live_board.hpp"
 
 namespace rubato::report {
 
 // Of /events, at a time; one more is told so.
 inline constexpr std::size_t kLiveReadersMax = 24;
+
+// How long one connection may take.
+struct LiveLimits {
+  Duration question = Duration::from_seconds(5);  // from the connection to the end of the question
+  Duration answer = Duration::from_seconds(10);   // to take an answer, or one event
+};
 
 struct HttpAddress {
   std::string host = "127.0.0.1";
@@ -33,10 +41,11 @@ class LiveServer {
   // Listens at once.
   [[nodiscard]] static Result<std::unique_ptr<LiveServer>> open(const std::string& address,
                                                                 std::shared_ptr<LiveBoard> board,
-                                                                Page page);
+                                                                Page page,
+                                                                const LiveLimits& limits = {});
   struct Parts;
   explicit LiveServer(std::unique_ptr<Parts> parts);  // of open()
-  // Ends the board. Readers have a second for the last data.
+  // Ends the board. Readers of /events have a second for the last data. Nobody else is waited for.
   ~LiveServer();
   LiveServer(const LiveServer&) = delete;
   LiveServer& operator=(const LiveServer&) = delete;

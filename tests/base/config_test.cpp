@@ -43,9 +43,39 @@ TEST_CASE("what is no text of UTF-8 is refused with its line") {
         "edge.toml:3: byte 0xf8 does not belong into a text of UTF-8");
 }
 
+TEST_CASE("no text and no name holds a control character, written or as an escape") {
+  const auto none = [](const ConfigTable&) {};
+  const std::string advice =
+      " is a control character, which no text and no name may hold; take it out";
+  CHECK(complaint("[training]\nname = \"a\\nb\"\n", none) ==
+        "edge.toml:2: training.name = \"a?b\": U+000A" + advice);
+  CHECK(complaint("name = \"\"\"a\nb\"\"\"\n", none) ==
+        "edge.toml:1: name = \"a?b\": U+000A" + advice);
+  CHECK(complaint("name = '''a\nEND\nb'''\n", none) ==
+        "edge.toml:1: name = \"a?END?b\": U+000A" + advice);
+  CHECK(complaint("[[workers]]\n[[workers]]\ndata = [\"x\", [\"a\\u001b\"]]\n", none) ==
+        "edge.toml:3: workers[1].data[1][0] = \"a?\": U+001B" + advice);
+  CHECK(complaint("a = 1\nb = {\"c\\u007fd\" = 1}\n", none) ==
+        "edge.toml:2: the name b.c?d: U+007F" + advice);
+  CHECK(complaint("[\"x\\ny\"]\na = 1\n", none) == "edge.toml:1: the name x?y: U+000A" + advice);
+  // Those beyond ASCII can stand in the file as they are, also in a comment.
+  CHECK(complaint("a = 1\nname = \"\xc2\x85\"\n", none) == "edge.toml:2: U+0085" + advice);
+  CHECK(complaint("a = 1\n# \xe2\x80\xa8\n", none) == "edge.toml:2: U+2028" + advice);
+  CHECK(complaint("a = 1\n# x\rb = 1\n", none) ==
+        "edge.toml:2: byte 0x0d does not belong into a text of UTF-8");
+  CHECK(complaint("name = \"a b\"\r\n\t# c\td\r\n", [](const auto& root) { root.text("name"); }) ==
+        "");
+  // What a command line or a study sets.
+  auto config = Config::parse("name = \"a\"\n", "edge.toml");
+  REQUIRE(config.has_value());
+  const auto set = config->set({.key = "name", .value = "\"a\\u0085b\""});
+  REQUIRE_FALSE(set.has_value());
+  CHECK(set.error().message == "name = \"a?b\": U+0085" + advice);
+}
+
 TEST_CASE("letters beyond ASCII stand in quotes and comments") {
   for (const char* good :
-       {"name = \"é\\\"é\"  # é\n", "name = 'é\\'\n", "name = \"\"\"é\n\"é\"\"\"\n"})
+       {"name = \"é\\\"é\"  # é\n", "name = 'é\\'\n", "name = \"\"\"é \"é\"\"\"\n"})
     CHECK(complaint(good, read_training) == "");
   CHECK(complaint("# é\nclé = 1\n", read_training).starts_with("edge.toml:2: "));
   CHECK(complaint("batch = 1\"é\"\n", read_training).starts_with("edge.toml:1: "));

@@ -9,6 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include "tests/synced_files.hpp"
+#include "tests/temp_directory.hpp"
+
 TEST_CASE("a file is read whole, bytes as they are") {
   const auto path = std::filesystem::temp_directory_path() / "rubato_file_test.bin";
   const std::string bytes("a\0b\r\n\xff", 6);
@@ -35,6 +38,17 @@ TEST_CASE("a directory is synced, and one that is not there is named with the re
   const auto missing = rubato::sync_directory("/no/such");
   REQUIRE_FALSE(missing);
   CHECK(missing.error().message == "cannot sync the directory /no/such: No such file or directory");
+}
+
+TEST_CASE("a file is on the disk before it takes the place of the old one") {
+  const rubato::TempDirectory directory;
+  const std::string path = std::filesystem::canonical(directory.path()) / "model";
+  rubato::SyncedFiles::take();
+  REQUIRE(rubato::write_file(path, "bytes"));
+  const auto synced = rubato::SyncedFiles::take();
+  REQUIRE(synced.size() == 1);
+  CHECK(synced.begin()->starts_with(path + "."));
+  CHECK(synced.begin()->ends_with(".tmp"));
 }
 
 TEST_CASE("a written file replaces the old one and leaves nothing else") {

@@ -12,6 +12,9 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/file.hpp"
 #include "cli/boxes/layout.hpp"
@@ -183,7 +186,7 @@ TEST_CASE("boxes: what cannot be started is one line that names the key") {
       problem_of("[[workers]]\nname = \"_x\"\n[boxes]\nscheduler = \"a\"\n_x = \"b\"\n" + kWorkers),
       "boxes._x: a node with a key has a name that begins with a letter"));
   CHECK(has(problem_of(kThreeBoxes, "dir/devices.toml"), "rename the cluster file"));
-  CHECK(has(problem_of(kThreeBoxes, "a\nb.toml"), "has a character that is not printed"));
+  CHECK(has(problem_of(kThreeBoxes, "a\nb.toml"), "a?b.toml holds U+000A, which is not shown"));
 }
 
 TEST_CASE("boxes: files of this machine are not those of the boxes") {
@@ -360,4 +363,252 @@ TEST_CASE("boxes: all boxes of a phase work at the same time, and each is heard"
   std::ranges::sort(heard);
   REQUIRE(heard.size() == 8);
   CHECK(heard[3] == "box-3 3\n1");
+}
+// --- texts that would be commands -------------------------------------------------------------
+
+namespace {
+
+// Each of them makes a file "marker..." if a shell takes it for anything but a word.
+const std::vector<std::string> kHostile = {"it's",
+                                           "'; touch marker1; '",
+                                           "\"; touch marker2; \"",
+                                           "$(touch marker3)",
+                                           "`touch marker4`",
+                                           "${x:=$(touch marker5)}",
+                                           "a\nEND\ntouch marker6\n",
+                                           "a\nCONF\nEND\ntouch marker7",
+                                           "'\nEND\ntouch marker8\ncat <<'END'\n",
+                                           "END\n",
+                                           "a; touch marker9 & touch marker10 | touch marker11",
+                                           "-rf",
+                                           "--state=x",
+                                           "100%s%n%",
+                                           " two  blanks ",
+                                           "tab\tand\\n\\",
+                                           "* ? [a] ~ # !x {a,b}",
+                                           "\x1b[2J é \xe2\x80\xae"};
+
+// Programs that a plan calls. They note their names and arguments, each with a zero byte behind it.
+const std::string kPrograms = R"sh(#!/bin/sh
+name=${0##*/}
+printf '%s\0' "$name" "$@" >>"$SANDBOX/log"
+case $name in
+  ssh)
+    while [ "$1" = -o ]; do shift 2; done
+    shift
+    exec sh -c "$*" ;;
+  sudo) shift; exec "$@" ;;
+  runuser) shift 3; exec "$@" ;;
+  rubato) [ "$1" != keygen ] || : >"$2.key" >"$2.pub" ;;
+  install) cp "$7" "$8" ;;
+  systemctl) [ "$1" = is-active ] && exit 1; echo running ;;
+esac
+exit 0
+)sh";
+
+// The scheduler's.
+Box box_at(const std::string& destination) {
+  Box box;
+  box.destination = destination;
+  box.scheduler = true;
+  return box;
+}
+
+// A directory that stands for the boxes' own directories, and runs the commands of plans.
+class Sandbox {
+ public:
+  Sandbox() {
+    std::filesystem::create_directory(place_.path("bin"));
+    for (const char* name :
+         {"ssh", "sudo", "runuser", "rubato", "install", "systemctl", "journalctl", "sleep"}) {
+      const std::string program = place_.write(std::string("bin/") + name, kPrograms);
+      std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    }
+    for (const char* inside : {"etc/keys", "etc/boxes", "var", "here"}) make(inside);
+  }
+  void make(const char* directory) const {
+    std::filesystem::create_directories(place_.path(directory));
+  }
+
+  // As `sh SCRIPT` would, in a directory of its own.
+  Outcome run(std::string script) const {
+    const std::pair<const char*, std::string> moved[] = {
+        {"/etc/rubato", place_.path("etc")},
+        {"/var/lib/rubato", place_.path("var")},
+        {"/run/systemd/system", place_.path("bin")},
+        {"/usr/lib/systemd/system/rubato-worker@.service", place_.path("bin/ssh")}};
+    for (const auto& [from, to] : moved)
+      for (std::size_t at = 0; (at = script.find(from, at)) != script.npos; at += to.size())
+        script.replace(at, std::string_view(from).size(), to);
+    return run_shell("cd " + shell_word(place_.path("here")) + "\nsh \"$SCRIPT\"",
+                     {{"PATH", place_.path("bin") + ":/usr/bin:/bin"},
+                      {"SANDBOX", place_.path()},
+                      {"SCRIPT", place_.write("script.sh", script)}},
+                     Duration::from_seconds(120), {});
+  }
+  std::string path(const std::string& name) const { return place_.path(name); }
+  std::string read(const std::string& name) const { return read_file(path(name)).value(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    return place_.write(name, text);
+  }
+  // Whether a program had these arguments after each other.
+  bool called(const std::vector<std::string>& words) const {
+    std::string wanted;
+    for (const std::string& word : words) wanted += word + '\0';
+    return has(read("log"), wanted);
+  }
+  // Files that only a command in a text makes.
+  std::vector<std::string> markers() const {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(place_.path()))
+      if (std::string name = entry.path().filename(); name.starts_with("marker"))
+        found.push_back(std::move(name));
+    return found;
+  }
+
+ private:
+  TempDirectory place_;
+};
+
+// The value of a variable as systemd reads it from an EnvironmentFile (its parse_env_file()).
+std::string variable_in(const std::string& file, const std::string& name) {
+  std::string value;
+  const std::size_t at = ("\n" + file).find("\n" + name + "=\"");
+  REQUIRE(at != file.npos);
+  for (std::size_t i = at + name.size() + 2; file.at(i) != '"'; ++i) {
+    if (file[i] == '\\') {
+      ++i;
+      if (!has("\"\\`$", std::string(1, file.at(i)))) value += '\\';
+    }
+    value += file.at(i);
+  }
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("boxes: no text ends its here-document, and every byte arrives") {
+  for (const std::string& text : kHostile) {
+    const std::string document = here_document("begin\n" + text + "\nEND\nEND2\nend");
+    CAPTURE(document);
+    CHECK(shell("cat " + document + "echo after").out ==
+          "begin\n" + text + "\nEND\nEND2\nend\nafter\n");
+  }
+  CHECK(here_document("a\n") == "<<'END'\na\nEND\n");
+  CHECK(here_document("", "CONF") == "<<'CONF'\n\nCONF\n");
+  CHECK(rc::check([] {
+    std::string text;
+    for (const auto& line : *rc::gen::container<std::vector<std::string>>(
+             rc::gen::element<std::string>("END", "END2", "END3", "x", "", " END", "END ", "$(x)")))
+      text += line + "\n";
+    RC_ASSERT(shell("cat " + here_document(text)).out == (text.empty() ? "\n" : text));
+  }));
+}
+
+TEST_CASE("boxes: paths are data in every command, whatever is in them") {
+  for (const std::string& text : kHostile) {
+    CAPTURE(text);
+    const Sandbox sandbox;
+    const std::string bytes = "name = 'x'\n" + text + "\nEND\nCONF\n";
+    BoxLayout layout{.file = sandbox.write("here/" + text, bytes),
+                     .name = text,
+                     .catalog = sandbox.write("here/catalog" + text, text),
+                     .file_on_box = "/etc/rubato/boxes/" + text,
+                     .summary = "0",
+                     .boxes = {box_at("pi@box" + text)},
+                     .scheduler = {"10.0.0.1", 5700},
+                     .elsewhere = {},
+                     .data = "/srv/" + text};
+    layout.boxes[0].workers = {"w"};
+    StartOptions options;
+    options.sync = "adsp";
+    const auto plan = start_plan(layout, options);
+    const Outcome ran = sandbox.run(script_of(plan, "rubato boxes start " + text, "", text));
+    CAPTURE(ran.err);
+    CHECK(ran.code == 0);
+    CHECK(sandbox.markers().empty());
+    CHECK(sandbox.read("etc/boxes/" + text) == bytes);
+    CHECK(sandbox.read("etc/boxes/devices.toml") == text);
+    const std::string file = sandbox.path("etc/boxes/") + text;
+    CHECK(variable_in(sandbox.read("etc/boxes/services.conf"), "CLUSTER") == file);
+    CHECK(sandbox.called({"rubato", "doctor", file, "--state"}));
+    CHECK(sandbox.called({"--data", "/srv/" + text}));
+    CHECK(has(sandbox.read("log"), "pi@box" + text));
+  }
+}
+
+TEST_CASE("boxes: names of nodes are data in every command, whatever is in them") {
+  const Sandbox sandbox;
+  BoxLayout layout{.file = sandbox.write("here/edge.toml", ""),
+                   .name = "edge",
+                   .catalog = {},
+                   .file_on_box = "/etc/rubato/boxes/edge.toml",
+                   .summary = "0",
+                   .boxes = {box_at("localhost"), box_at("pi@box")},
+                   .scheduler = {"10.0.0.1", 5700},
+                   .elsewhere = {},
+                   .data = {}};
+  layout.boxes[0].servers = {"s" + kHostile[8]};
+  for (const std::string& text : kHostile) layout.boxes[1].workers.push_back("w" + text);
+  layout.boxes[0].local = true;
+  layout.boxes[1].scheduler = false;
+  StartOptions options;
+  options.anew = true;
+  sandbox.write("var/worker-w" + kHostile[6], "state");
+  for (const auto& plan : {start_plan(layout, options), status_plan(layout), end_plan(layout),
+                           fetch_plan(layout), stop_plan(layout)}) {
+    sandbox.make("var/scheduler/out/latest");  // the first plan puts the earlier one aside
+    const Outcome ran = sandbox.run(script_of(plan, "rubato boxes", "ssh", "an out"));
+    CAPTURE(ran.err);
+    CHECK(ran.code == 0);
+    CHECK(sandbox.markers().empty());
+  }
+  for (const std::string& text : kHostile) {
+    CAPTURE(text);
+    CHECK(sandbox.called({"rubato", "keygen", "w" + text, "--role", "worker"}));
+    CHECK(sandbox.called({"rubato", "keys", "allow", "w" + text + ".pub"}));
+    CHECK(sandbox.called({"--name", "w" + text}));
+    CHECK(sandbox.called({"-u", "rubato-worker@w" + text}));
+    CHECK(std::filesystem::exists(sandbox.path("here/an out/logs/w" + text + ".log")));
+  }
+}
+
+TEST_CASE("boxes: systemd reads a setting as it was") {
+  for (const std::string& text : kHostile) {
+    CAPTURE(text);
+    CHECK(variable_in("A=b\nX=" + environment_value(text) + "\nY=\"c\"\n", "X") == text);
+  }
+}
+
+TEST_CASE("boxes: a destination that a shell could read is refused") {
+  const auto refused = [](const std::string& destination) {
+    return has(problem_of("[boxes]\nscheduler = \"" + destination + "\"\n" + kWorkers),
+               "must be where ssh finds the box");
+  };
+  for (const char* hostile : {"-oProxyCommand=x", "a`touch`", "a;b", "$(x)@a", "a|b", "a'b"})
+    CHECK(refused(hostile));
+  CHECK(has(problem_of("[servers]\naddresses = [\"tcp://$(touch x):1\"]\n" + kThreeBoxes),
+            "'tcp://$(touch x):1' is not tcp://HOST:PORT"));
+}
+
+TEST_CASE("batch scripts: the words of a study are words of the shell that runs them") {
+  for (const std::string& text : kHostile) {
+    CAPTURE(text);
+    const Sandbox sandbox;
+    // Runs what it is given, as the shell of a task does.
+    const std::string sbatch = sandbox.write("bin/sbatch", R"sh(#!/bin/bash
+SLURM_ARRAY_TASK_ID=1 sh -c "${@: -1}"
+echo 7
+)sh");
+    std::filesystem::permissions(sbatch, std::filesystem::perms::owner_all);
+    const std::string study = sandbox.write("here/study" + text, "");
+    const Outcome ran = sandbox.run("OUT=" + shell_word("out" + text) +
+                                    " bash " RUBATO_SOURCE_DIR "/deploy/slurm/study.sh " +
+                                    shell_word(study) + " 2\n");
+    CAPTURE(ran.err);
+    CHECK(ran.code == 0);
+    CHECK(sandbox.markers().empty());
+    CHECK(sandbox.called({"rubato", "study", study, "--out", "out" + text}));
+    CHECK(sandbox.called({"study", "--merge", "out" + text + "/part-1-of-2"}));
+  }
 }

@@ -6,9 +6,14 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
+#include "cli/boxes/quote.hpp"
+#include "cli/boxes/runner.hpp"
 #include "cli/compose/compose_file.hpp"
 #include "cli/compose/kubernetes.hpp"
 #include "tests/report/sample.hpp"
@@ -171,4 +176,73 @@ TEST_CASE("compose: names that no container can have are one line") {
   CHECK(named("Tortoise") ==
         "edge.toml: no pod can be called Tortoise; Kubernetes takes lower-case letters, digits, "
         "and - between them, and `server` is a service");
+}
+
+// `yaml` as Python reads it, as JSON. Nothing: there is no reader of YAML here.
+std::optional<Json> read_yaml(const TempDirectory& place, const std::string& yaml) {
+  const std::string file = place.write("read.yaml", yaml);
+  const Outcome read = run_shell(
+      "python3 -c 'import json, sys, yaml\n"
+      "print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1], \"rb\")))))' " +
+          shell_word(file),
+      {}, Duration::from_seconds(60), {});
+  if (read.err.find("No module named 'yaml'") != read.err.npos || read.code == 127)
+    return std::nullopt;
+  CAPTURE(yaml);
+  CAPTURE(read.err);
+  REQUIRE(read.code == 0);
+  return Json::parse(read.out);
+}
+
+TEST_CASE("compose: paths are data in every file, whatever is in them") {
+  for (const std::string text :
+       {"it's", "a: b", "# c", "\"", "{x}", "- y", "a\n  b: c", "a\n---\nb: c\n", "\x1b\x7f",
+        "\xc2\x85x: 1", "\xe2\x80\xa8\xe2\x80\xae", "$HOME", "$(NODE)", "%s", " é "}) {
+    CAPTURE(text);
+    const TempDirectory place;
+    Containers all{{.file = text + ".toml", .sync = "adsp", .image = "image" + text},
+                   {{{text + ".toml", "/cluster/" + text + ".toml"}, "a = 1\n" + text + "\n# x\n"}},
+                   {}};
+    const std::string data = "/srv/" + text;
+    for (const auto& [role, name] : {std::pair{proto::Role::Scheduler, "scheduler"},
+                                     {proto::Role::Server, "server-0"},
+                                     {proto::Role::Worker, "no"},
+                                     {proto::Role::Worker, "12"}})
+      all.nodes.push_back({role, name, 0.5, 64, {"worker", data}, {{data, data}}});
+    const auto compose = read_yaml(place, compose_yaml(all));
+    if (!compose) {
+      MESSAGE("skipped: there is no reader of YAML");
+      return;
+    }
+    std::string doubled = data;  // a sign of a variable stands twice
+    for (std::size_t at = 0; (at = doubled.find('$', at)) != doubled.npos; at += 2)
+      doubled.insert(at, "$");
+    const Json& services = compose->at(0).at("services");
+    CHECK(services.size() == 5);
+    for (const char* name : {"scheduler", "server-0", "no", "12"}) {
+      CHECK(services.at(name).at("image") == "image" + text);
+      CHECK(services.at(name).at("command").at(1) == doubled);
+      CHECK(services.at(name).at("volumes").back().at("source") == doubled);
+      CHECK(compose->at(0).at("volumes").contains(std::string(name) == "scheduler" ? "results"
+                                                                                   : name));
+      CHECK(compose->at(0).at("volumes").contains(std::string(name) + ".keys"));
+    }
+    const auto swarm = swarm_yaml(all);
+    REQUIRE(swarm.has_value());
+    const auto stack = read_yaml(place, *swarm);
+    CHECK(stack->at(0).at("services").at("no").at("command").at(1) == doubled);
+    CHECK(stack->at(0).at("secrets").contains("12.key"));
+    const auto objects = kubernetes_yaml(all);
+    REQUIRE(objects.has_value());
+    const auto pods = read_yaml(place, *objects);
+    CHECK(pods->size() == 9);
+    CHECK(pods->at(0).at("data").at(text + ".toml") == all.texts[0].text);
+    for (const Json& object : *pods) {
+      CHECK(object.at("metadata").at("name").is_string());
+      if (object.at("kind") != "Deployment") continue;
+      const Json& pod = object.at("spec").at("template");
+      CHECK(pod.at("metadata").at("labels").at("rubato") == object.at("metadata").at("name"));
+      CHECK(pod.at("spec").at("containers").at(0).at("args").at(1) == doubled);
+    }
+  }
 }

@@ -426,7 +426,7 @@ TEST_CASE("boxes: a mistake names the key, and where a cluster is does not chang
   CHECK(section_error("boxes", "w = \"\"") == "edge.toml:2: boxes.w = \"\": " + form);
   CHECK(section_error("boxes", "w = \"-oProxyCommand=x\"") ==
         "edge.toml:2: boxes.w = \"-oProxyCommand=x\": " + form);
-  CHECK(section_error("boxes", "w = \"pi@a\\tb\"").find(form) != std::string::npos);
+  CHECK(section_error("boxes", "w = \"pi@`a`\"").find(form) != std::string::npos);
   CHECK(section_error("boxes", "w = \" pi@a\"").find(form) != std::string::npos);
   CHECK(section_error("boxes", "w = 3") == "edge.toml:2: boxes.w = 3: must be a text in quotes");
   CHECK(section_error("boxes", "w = \"pi@a 10.0.0.1:5700\"")

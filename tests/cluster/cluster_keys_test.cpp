@@ -2,11 +2,15 @@
 #include "cluster/cluster_keys.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/file.hpp"
 
@@ -54,6 +58,43 @@ TEST_CASE("keys: each has a name of its own, a type and a meaning") {
       CHECK_FALSE(key.meaning.empty());
     }
   }
+}
+
+// A file with this value of a key, in the section where the key belongs.
+std::string file_with(const KeySection& section, const Key& key, const std::string& value) {
+  const std::string_view form = section.title.starts_with("[[") ? "[[{}]]\n"
+                                : section.name == kBoxesSection ? "[{}]\n"
+                                                                : "";
+  return fmt::format(fmt::runtime(form), section.name) + fmt::format("{} = {}\n", key.name, value);
+}
+
+TEST_CASE("keys: none takes a control character, and the line names key and character") {
+  constexpr std::array<std::pair<const char*, const char*>, 8> kHostile{{{"\\n", "U+000A"},
+                                                                         {"\\r", "U+000D"},
+                                                                         {"\\t", "U+0009"},
+                                                                         {"\\u0000", "U+0000"},
+                                                                         {"\\u001b", "U+001B"},
+                                                                         {"\\u007f", "U+007F"},
+                                                                         {"\\u0085", "U+0085"},
+                                                                         {"\\u2028", "U+2028"}}};
+  std::size_t keys = 0;
+  for (const KeySection& section : key_sections())
+    for (const Key& key : section.keys) {
+      ++keys;
+      for (const auto& [escape, name] : kHostile)
+        for (const char* form : {"\"a{}END\"", "[\"a\", \"b{}END\"]"}) {
+          const std::string text = file_with(section, key, fmt::format(fmt::runtime(form), escape));
+          CAPTURE(text);
+          const bool catalog = section.title.ends_with("of the catalog");
+          const Error error = catalog ? parse_catalog(text, "edge.toml").error()
+                                      : parse_cluster(text, "edge.toml", "").error();
+          CHECK(error.code == ErrorCode::BadInput);
+          CHECK(error.message.starts_with("edge.toml:"));
+          CHECK(error.message.find(key.name) != std::string::npos);
+          CHECK(error.message.find(name) != std::string::npos);
+        }
+    }
+  CHECK(keys > 100);
 }
 
 TEST_CASE("keys: nodes can compare every shared key but those of the groups") {

@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "proto/codec.hpp"
+#include "proto/routes.hpp"
+#include "tests/proto/samples.hpp"
+#include "tests/server/sent.hpp"
 #include "tests/temp_directory.hpp"
 #include "train/data/summarise.hpp"
 
@@ -114,6 +117,37 @@ TEST_CASE("schema: all are answered once the last worker has spoken, a server to
   }
   CHECK(a.schema().classes == std::vector<std::string>{"lily", "rose"});
   CHECK(a.schema().columns[0].scaling.mean == doctest::Approx(4));  // of 1, 3 and 8
+}
+
+TEST_CASE("schema: desk and asker refuse or drop what has no route, before they hear it") {
+  using proto::Role;
+  for (const Role from : {Role::Scheduler, Role::Server, Role::Worker, Role::Evaluator})
+    for (proto::Message message : proto::samples::every_message()) {
+      CAPTURE(to_string(proto::NodeId{from, 0}));
+      CAPTURE(describe(message.body));
+      message.cluster = kCluster;
+      message.sender = {from, 0};
+      const bool refusal = std::holds_alternative<proto::Refusal>(message.body);
+      if (!has_route(from, Role::Scheduler, message.body)) {
+        World world;
+        world.desk.on_message(world.now, 9, message);
+        const auto said = tests::sent(world.desk);
+        CHECK(said.size() == (refusal ? 0 : 1));
+        CHECK(tests::bodies<proto::Refusal>(said, 9).size() == said.size());
+        CHECK(world.log().empty());
+        CHECK_FALSE(world.desk.failure());
+      }
+      if (from != Role::Scheduler || has_route(from, Role::Worker, message.body)) continue;
+      SchemaAsker a = asker("a", "x");
+      a.on_start({1});
+      tests::sent(a);
+      const auto wakeup = a.poll_wakeup();
+      a.on_message({5}, kScheduler, message);
+      CHECK(tests::sent(a).empty());
+      CHECK(a.poll_wakeup() == wakeup);
+      CHECK_FALSE(a.failure());
+      CHECK_FALSE(a.stopped());
+    }
 }
 
 // Each announces 16 MiB and sends a byte of it.

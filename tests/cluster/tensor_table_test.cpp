@@ -91,6 +91,8 @@ TEST_CASE("tensor table: a text that is none is refused, and the line says why")
       {tensors(R"(["",[2],"trained"])"), "a tensor has no name, or a long one"},
       {tensors("[\"" + std::string(kTensorNameMax + 1, 'n') + R"(",[2],"trained"])"),
        "a tensor has no name, or a long one"},
+      {tensors(R"(["w\u001b[2J",[2],"trained"])"),
+       "the name \"w?[2J\" of a tensor holds U+001B, which is not shown: rename it"},
       {tensors(R"(["w",[1,1,1,1,1,1,1,1,1],"trained"])"), "a tensor has too many dimensions"},
       {tensors(R"(["w",[2,0],"trained"])"), "a tensor has no elements, or too many"},
       {tensors("[\"w\",[" + large + "," + large + R"(],"trained"])"),

@@ -32,7 +32,8 @@ class Directory {
 std::span<const Target> targets() {
   static const std::vector<Target> all = [] {
     std::vector<Target> every;
-    for (const auto& area : {wire_targets(), data_targets(), model_targets(), text_targets()})
+    for (const auto& area :
+         {wire_targets(), core_targets(), data_targets(), model_targets(), text_targets()})
       every.insert(every.end(), area.begin(), area.end());
     return every;
   }();

@@ -37,9 +37,10 @@ bool taken(const Result<T>& result) {
 // with the same name writes over it.
 std::string file_of(std::string_view name, std::string_view bytes);
 
-// By area: what other nodes send and what nodes keep; data sets; models and what describes data;
-// what people write.
+// By area: what other nodes send and what nodes keep; what they send, in any order; data sets;
+// models and what describes data; what people write.
 std::span<const Target> wire_targets();
+std::span<const Target> core_targets();
 std::span<const Target> data_targets();
 std::span<const Target> model_targets();
 std::span<const Target> text_targets();

@@ -6,6 +6,7 @@
 
 #include "tests/integration/process.hpp"
 #include "tests/integration/quick_cluster.hpp"
+#include "tests/slow_readers.hpp"
 
 namespace rubato::integration {
 namespace {
@@ -25,6 +26,8 @@ class Page {
     CHECK(answer->status == 200);
     return answer->body;
   }
+
+  int port() const { return port_; }
 
   // Hears events until one holds `words`, or kPatience ends. Returns: whether one did.
   bool hears(const std::string& words) const {
@@ -60,6 +63,21 @@ TEST_CASE("up --http: members, figures and the tuner's order while it runs") {
   up.signal(SIGINT);
   CHECK(up.wait_for_end() == 130);
   CHECK_FALSE(contains(read_text(place.path("out") / "report.html"), "EventSource"));
+}
+
+TEST_CASE("up --http: slow readers hold neither the figures nor the end of the run") {
+  const Workplace place;
+  QuickCluster cluster;
+  cluster.stop = kEndless;
+  place.write("quick.toml", cluster.text());
+  Process up(place, {"up", "quick.toml", "--sync", "adsp", "--http", "0", "--out", "out"});
+  const Page page(up);
+  const tests::SlowReaders slow(page.port(), 100,
+                                {.begins = "GET / HTTP/1.1\r\nX: ", .goes_on = true});
+  CHECK(contains(page.text("/metrics"), "rubato_members"));
+  CHECK(contains(page.text("/"), "EventSource"));
+  up.signal(SIGINT);
+  CHECK(up.wait_for_end() == 130);
 }
 
 TEST_CASE("scheduler --http: the page is there before anybody has joined") {

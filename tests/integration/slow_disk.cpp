@@ -1,15 +1,16 @@
 // A disk on which each sync takes RUBATO_SYNC_MS longer: loaded before the C library (LD_PRELOAD).
 #include <dlfcn.h>
 
-#include <chrono>
 #include <cstdlib>
-#include <thread>
+#include <ctime>
 
 namespace {
 
 int slowly(const char* name, int fd) {
   const char* const ms = std::getenv("RUBATO_SYNC_MS");
-  std::this_thread::sleep_for(std::chrono::milliseconds(ms ? std::atol(ms) : 0));
+  const long wait = ms ? std::atol(ms) : 0;
+  const timespec time{wait / 1000, wait % 1000 * 1'000'000};
+  nanosleep(&time, nullptr);
   return reinterpret_cast<int (*)(int)>(dlsym(RTLD_NEXT, name))(fd);
 }
 

@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <regex>
+#include <thread>
 
+#include "base/json.hpp"
+#include "base/utf8.hpp"
+#include "proto/zmq_transport.hpp"
 #include "tests/integration/finished_runs.hpp"
 #include "tests/integration/process.hpp"
 #include "tests/integration/quick_cluster.hpp"
@@ -173,6 +177,65 @@ TEST_CASE("terminal: compare --real counts its runs, and shows workers in the or
   const std::string results = read_text(place.path("o/results.json"));
   CHECK(results.find("\"fast-0\"") < results.find("\"fast-1\""));
   CHECK(results.find("\"fast-1\"") < results.find("\"a-slow-one\""));
+}
+
+// A scheduler that says what it likes of its run.
+class FalseScheduler {
+ public:
+  explicit FalseScheduler(std::string text) : text_(std::move(text)) {
+    endpoint_ = transport_.listen("tcp://127.0.0.1:*").value();
+    thread_ = std::jthread([this](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        const auto received = transport_.receive(Duration::from_ms(50));
+        if (received && *received && (*received)->message)
+          (void)transport_.send((*received)->from, {.cluster = 0,
+                                                    .sender = {proto::Role::Scheduler, 0},
+                                                    .incarnation = 1,
+                                                    .body = proto::Status{text_},
+                                                    .payload = {}});
+      }
+    });
+  }
+  const std::string& endpoint() const { return endpoint_; }
+
+ private:
+  std::string text_, endpoint_;
+  proto::ZmqTransport transport_{{}};
+  std::jthread thread_;
+};
+
+TEST_CASE("terminal: status shows what a scheduler says, and obeys none of it") {
+  const Workplace place;
+  const OrderedJson said = {
+      {"state", "training"},
+      {"sync", "adsp\x1b[2J"},
+      {"path",
+       "slow\n\xe2\x80\xae"
+       "evil"},
+      {"servers",
+       {{{"name", "s\x1b]0;title\x07"},
+         {"endpoint",
+          "tcp://x\xc2\x9b"
+          "1:2"}}}},
+      {"workers", {{{"name", "pi\x7f\xe2\x80\x8b-0"}, {"state", "lost\nworker pi-9"}}}}};
+  const FalseScheduler scheduler(said.dump());
+  Words ask{"status", "--scheduler", scheduler.endpoint()};
+  Process shown(place, ask, {.output = Output::Terminal, .columns = 200});
+  REQUIRE(shown.wait_for_end() == 0);
+  const std::string out = shown.err();
+  CAPTURE(out);
+  CHECK(contains(out, "adsp?[2J"));
+  CHECK(contains(out, "slow??evil"));
+  CHECK(contains(out, "s?]0;title?"));
+  CHECK(contains(out, "tcp://x?1:2"));
+  CHECK(contains(out, "pi?\?-0"));
+  CHECK(contains(out, "lost?worker pi-9"));
+  CHECK(printable(out, "\r\n") == out);
+  // The same values as JSON, without a byte that a terminal obeys.
+  ask.emplace_back("--json");
+  const std::string json = printed_by(place, ask);
+  CHECK(printable(json, "\n") == json);
+  CHECK(OrderedJson::parse(json) == said);
 }
 
 }  // namespace

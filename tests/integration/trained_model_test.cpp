@@ -279,7 +279,7 @@ TEST_CASE("evaluate prints names in one line, and finds the label's column by it
   const Workplace place;
   std::string text = "x,kind\n";
   for (int i = 0; i < 60; ++i)
-    text += fmt::format("{},{}\n", i % 2, i % 2 == 0 ? "a" : "\"b\x1b[31m\"");
+    text += fmt::format("{},{}\n", i % 2, i % 2 == 0 ? "=1+1" : "\"b\x1b[31m\xe2\x80\xae\"");
   place.write("train.csv", text);
   std::string cluster = clock_cluster("train.csv", "classification");
   cluster.replace(cluster.find("3000"), 4, "20");
@@ -288,8 +288,24 @@ TEST_CASE("evaluate prints names in one line, and finds the label's column by it
   const std::string model = "o/bsp-1/model.safetensors";
   std::string out;
   run_well(place, {"evaluate", model, "--data", "train.csv", "--label", "1"}, &out);
-  CHECK(contains(out, "\nb?[31m "));
+  CHECK(contains(out, "\nb?[31m? "));
   CHECK_FALSE(contains(out, "\x1b"));
+  CHECK_FALSE(contains(out, "\xe2\x80\xae"));
+  // CSV too, where a spreadsheet runs no name; numbers are as they were.
+  for (const bool file : {false, true}) {
+    std::vector<std::string> ask{"predict", model, "--data", "train.csv"};
+    if (file) ask.insert(ask.end(), {"--out", "p.csv"});
+    run_well(place, ask, &out);
+    if (file) out = read_text(place.path("p.csv"));
+    CAPTURE(out);
+    CHECK(out.starts_with("sample,class,'=1+1,b?[31m?\n0,'=1+1,"));
+    CHECK_FALSE(contains(out, "\x1b"));
+    CHECK_FALSE(contains(out, "\xe2\x80\xae"));
+  }
+  // JSON has the names themselves.
+  run_well(place, {"evaluate", model, "--data", "train.csv", "--label", "1", "--json"}, &out);
+  CHECK_FALSE(contains(out, "\xe2\x80\xae"));
+  CHECK(Json::parse(out).at("classes").at(1).at("name") == "b\x1b[31m\xe2\x80\xae");
   // A run that starts from a model takes the label by its index, too.
   const std::string path = "path = \"train.csv\"\n";
   cluster.replace(cluster.find(path), path.size(), path + "label_column = \"1\"\n");

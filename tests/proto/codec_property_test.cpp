@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/rng.hpp"
+#include "base/utf8.hpp"
 #include "proto/codec.hpp"
 #include "tests/proto/samples.hpp"
 
@@ -48,6 +49,10 @@ std::string any_text() {
   return any<std::string>();
 }
 
+std::string any_name() {
+  return printable(any_text());
+}
+
 // A chunk and its payload.
 template <class Chunk>
 Message with_chunk(Chunk chunk) {
@@ -65,7 +70,7 @@ Message any_welcome() {
   m.parameters = any<std::uint32_t>();
   const auto shards = *rc::gen::inRange<std::uint32_t>(1, 8);
   for (std::uint32_t i = 0; i < shards; ++i)
-    m.shards.shards.push_back({shard_range(m.parameters, i, shards), any_text()});
+    m.shards.shards.push_back({shard_range(m.parameters, i, shards), any_name()});
   m.range = m.shards.shards.back().range;
   m.setbacks = any<std::uint32_t>();
   m.looks = any<bool>();
@@ -125,7 +130,7 @@ Message any_body(std::size_t kind) {
   using samples::message;
   switch (kind) {
     case 0:
-      return message(Hello{any_text(), any_number(), any_text(), any_text()});
+      return message(Hello{any_name(), any_number(), any_name(), any_text()});
     case 1:
       return any_welcome();
     case 2:

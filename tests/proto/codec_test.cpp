@@ -334,6 +334,21 @@ TEST_CASE("texts are bounded") {
   CHECK(std::get<Stop>(stop->body).reason == std::string(kTextBytesMax, 'x'));
 }
 
+TEST_CASE("names and addresses hide nothing, and the refusal shows what is wrong") {
+  for (const char* hidden : {"\x1b[2J", "\n", "\x7f", "\xc2\x9b", "\xe2\x80\xae", "\xe2\x80\x8b",
+                             "\xd8\x9c", "\xef\xbb\xbf", "\xff"}) {
+    const std::string name = std::string("pi") + hidden + "-0";
+    CAPTURE(name);
+    check_corrupt(samples::message(Hello{name, 1, ""}), "Hello.name \"pi?");
+    check_corrupt(samples::message(Hello{"a", 1, name}), "Hello.endpoint \"pi?");
+    check_corrupt(samples::message(Describe{.name = name}), "Describe.name \"pi?");
+    Welcome welcome{{Role::Worker, 0}, 10, {0, 0}, {}};
+    welcome.shards.shards.push_back({{0, 10}, name});
+    check_corrupt(samples::message(welcome), "ShardEntry.endpoint \"pi?");
+  }
+  CHECK(round_trip(samples::message(Hello{"Zoë 字", 1, "tcp://box:1"})));
+}
+
 TEST_CASE("lists are bounded") {
   ProbeReply reply;
   reply.missing_offsets.resize(kMissingOffsetsMax + 10);

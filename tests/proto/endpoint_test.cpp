@@ -7,7 +7,8 @@ using namespace rubato::proto;
 namespace {
 
 TEST_CASE("endpoint: a host and a port, and the same text again") {
-  for (const char* text : {"tcp://192.168.1.10:5700", "tcp://box-3:1", "tcp://[fe80::1]:65535"}) {
+  for (const char* text : {"tcp://192.168.1.10:5700", "tcp://box-3:1", "tcp://server_0:1",
+                           "tcp://[fe80::1%eth0]:1", "tcp://[fe80::1]:65535"}) {
     CAPTURE(text);
     const auto endpoint = read_endpoint(text);
     REQUIRE(endpoint);
@@ -24,9 +25,10 @@ TEST_CASE("endpoint: a host and a port, and the same text again") {
 }
 
 TEST_CASE("endpoint: any other text is none") {
-  for (const char* text :
-       {"", "tcp://", "tcp://:5700", "tcp://box", "tcp://box:", "tcp://box:x", "tcp://box:65536",
-        "tcp://box:-1", "tcp://box:57 00", "ipc://box:5700", "tcp://::1:5700", "tcp://[::1:5700"}) {
+  for (const char* text : {"", "tcp://", "tcp://:5700", "tcp://box", "tcp://box:", "tcp://box:x",
+                           "tcp://box:65536", "tcp://box:-1", "tcp://box:57 00", "ipc://box:5700",
+                           "tcp://::1:5700", "tcp://[::1:5700", "tcp://a b:1", "tcp://$(x):1",
+                           "tcp://`x`:1", "tcp://a'b:1", "tcp://a\nb:1", "tcp://[;]:1"}) {
     CAPTURE(text);
     CHECK_FALSE(read_endpoint(text));
   }

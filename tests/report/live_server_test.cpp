@@ -1,18 +1,18 @@
 // The web server of a live page, asked by a plain client over loopback.
 #include "report/live/live_server.hpp"
 
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <httplib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <future>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "tests/slow_readers.hpp"
 
 using namespace rubato;
 using namespace rubato::report;
@@ -26,10 +26,10 @@ LiveBoard::Render says(const std::string& data) {
 }
 
 struct Served {
-  explicit Served(const std::string& first = "{}")
+  explicit Served(const std::string& first = "{}", const LiveLimits& limits = {})
       : board(std::make_shared<LiveBoard>(says(first))) {
     auto opened = LiveServer::open(
-        "0", board, [](const std::string& data) { return "<html>" + data + "</html>"; });
+        "0", board, [](const std::string& data) { return "<html>" + data + "</html>"; }, limits);
     REQUIRE(opened.has_value());
     server = std::move(*opened);
     const std::string& url = server->url();
@@ -84,18 +84,36 @@ class Reader {
   std::future<int> ended_;  // last: its thread uses what is above
 };
 
-// Asks for /events and never reads.
-int deaf_reader(int port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-  const std::string question = "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
-  REQUIRE(::send(fd, question.data(), question.size(), MSG_NOSIGNAL) ==
-          static_cast<ssize_t>(question.size()));
-  return fd;
+using tests::SlowReader;
+using tests::SlowReaders;
+
+constexpr Duration kNever = Duration::from_seconds(3600);
+constexpr Duration kSoon = Duration::from_ms(100);
+constexpr Duration kWaits = Duration::from_seconds(60);  // as kPatience
+constexpr std::size_t kCrowd = 100;                      // more than places
+
+std::string question(const std::string& path) {
+  return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n";
+}
+
+constexpr std::size_t kLarge = 5 << 20;  // more than the buffers of a connection hold
+
+// With a crowd at the page, others get their answers, and the end does not wait for the crowd.
+void works_beside(const std::string& data, const SlowReader& crowd) {
+  Served served(data, {.question = kNever, .answer = kNever});
+  std::future<void> ended;  // first: a page that does not end in time ends with the crowd
+  const SlowReaders slow(served.port, kCrowd, crowd);
+  auto client = served.client();
+  for (int i = 0; i < 5; ++i) {
+    const auto metrics = client.Get("/metrics");
+    REQUIRE(metrics);
+    CHECK(metrics->body == "figure 1\n");
+    const auto page = client.Get("/");
+    REQUIRE(page);
+    CHECK(page->body.size() == data.size() + 13);
+  }
+  ended = std::async(std::launch::async, [&] { served.server.reset(); });
+  REQUIRE(ended.wait_for(kPatience) == std::future_status::ready);
 }
 
 }  // namespace
@@ -132,6 +150,23 @@ TEST_CASE("live server: page, metrics, and nothing else") {
   CHECK(client.Get("/report.html")->status == 404);
   CHECK(client.Get("/../etc/passwd")->status == 404);
   CHECK(client.Head("/")->status == 200);
+}
+
+TEST_CASE("live server: a page is made once for the same data, and all pages by one thread") {
+  const auto board = std::make_shared<LiveBoard>(says("1"));
+  std::atomic<int> made = 0;
+  thread_local int in_this_thread = 0;
+  const auto opened = LiveServer::open("0", board, [&made](const std::string& data) {
+    ++made;
+    return data + " " + std::to_string(++in_this_thread);
+  });
+  REQUIRE(opened.has_value());
+  httplib::Client client("127.0.0.1", tests::port_of((*opened)->url()));
+  for (int i = 0; i < 3; ++i) CHECK(client.Get("/")->body == "1 1");
+  CHECK(made == 1);
+  board->publish(says("2"));
+  CHECK(client.Get("/")->body == "2 2");
+  CHECK(made == 2);
 }
 
 TEST_CASE("live server: it only tells") {
@@ -194,7 +229,7 @@ TEST_CASE("live server: some dozens of readers, and one more is told so") {
 
 TEST_CASE("live server: a reader that does not read costs neither time nor much memory") {
   Served served;
-  const int deaf = deaf_reader(served.port);
+  const SlowReaders deaf(served.port, 1, {.begins = question("/events") + "\r\n"});
   Reader awake(served);
   CHECK(awake.hears("data: {}"));
   std::vector<std::weak_ptr<const std::string>> all;
@@ -209,7 +244,59 @@ TEST_CASE("live server: a reader that does not read costs neither time nor much 
   served.board->publish(says("after all"));
   CHECK(awake.hears("after all"));
   served.server.reset();
-  ::close(deaf);
+}
+
+TEST_CASE("live server: a crowd that sends a byte now and then keeps nobody out") {
+  works_beside("{}", {.begins = question("/") + "X: ", .goes_on = true});
+}
+
+TEST_CASE("live server: a crowd that sends its first line byte by byte keeps nobody out") {
+  works_beside("{}", {.goes_on = true});
+}
+
+TEST_CASE("live server: a crowd that says nothing keeps nobody out") {
+  works_beside("{}", {});
+}
+
+TEST_CASE("live server: a crowd that reads no answer keeps nobody out") {
+  works_beside(std::string(kLarge, 'x'), {.begins = question("/") + "\r\n", .receive_bytes = 4096});
+}
+
+TEST_CASE("live server: a crowd that reads no events keeps nobody else out") {
+  works_beside(std::string(kLarge, 'x'),
+               {.begins = question("/events") + "\r\n", .receive_bytes = 4096});
+}
+
+TEST_CASE("live server: a question has a deadline as a whole") {
+  const Served served("{}", {.question = kSoon, .answer = kNever});
+  const SlowReaders silent(served.port, 1, {});
+  const SlowReaders slow(served.port, 1, {.begins = question("/") + "X: ", .goes_on = true});
+  const SlowReaders body(served.port, 1,
+                         {.begins = "POST / HTTP/1.1\r\nHost: localhost\r\n"
+                                    "Content-Length: 1000000\r\n\r\n",
+                          .goes_on = true});
+  for (const SlowReaders* each : {&silent, &slow, &body}) CHECK(each->loses_first(kWaits));
+}
+
+TEST_CASE("live server: an answer has a deadline as a whole") {
+  const Served served(std::string(kLarge, 'x'), {.question = kNever, .answer = kSoon});
+  for (const char* path : {"/", "/events"}) {
+    const SlowReaders slow(served.port, 1,
+                           {.begins = question(path) + "\r\n", .receive_bytes = 4096});
+    const long got = slow.read_first(Duration::from_seconds(1), kWaits);
+    CHECK(got > 0);
+    CHECK(got < static_cast<long>(kLarge));
+  }
+}
+
+TEST_CASE("live server: a question has a bound") {
+  const Served served("{}", {.question = kNever, .answer = kNever});
+  const SlowReaders line(served.port, 1,
+                         {.begins = "GET /" + std::string(200'000, 'x'), .goes_on = true});
+  const SlowReaders head(
+      served.port, 1,
+      {.begins = question("/") + "X: " + std::string(200'000, 'x'), .goes_on = true});
+  for (const SlowReaders* each : {&line, &head}) CHECK(each->loses_first(kWaits));
 }
 
 TEST_CASE("live server: an address has one server") {

@@ -211,6 +211,7 @@ const std::vector<Impure>& impure_files() {
       {"abi/", "runs a core in real time, reads the environment"},
       {"base/companion.", "keeps a thread on the core of another"},
       {"base/cores.", "asks the system for cores"},
+      {"base/disk.", "reads and writes files, on threads too"},
       {"base/file.", "reads and writes files, reads the environment"},
       {"base/halves.", "lets two threads pass over memory"},
       {"base/log.", "writes to standard error"},
@@ -273,7 +274,6 @@ const std::vector<Impure>& impure_files() {
       {"report/study/runner.", "runs on several threads"},
       {"report/study/study_directory.", "writes and reads files"},
       {"report/study/study_file.", "looks files up"},
-      {"scheduler/journal_file.", "writes a file"},
       {"server/file_storage.", "writes files from a thread"},
       {"server/journal_parts.", "writes files from a thread"},
       {"train/best_time.", "measures times"},
@@ -396,6 +396,9 @@ Violations banned_words(const SourceFile& file) {
     const bool sleeps =
         kSleeps.contains(word) ||
         (word == "poll" && code.substr(begin + word.size()).starts_with("(nullptr"));
+    const std::string_view folder = first_folder(file.path);
+    if (word == "print" && head.ends_with("fmt::") && (folder == "cli" || folder == "report"))
+      report(line, word, "use base/print.hpp, or write_line() of base/log.hpp: others' texts");
     if (test && sleeps && file.path != "tests/pause.hpp")
       report(line, word, "wait for the event; in a loop with a deadline use tests/pause.hpp");
   });
@@ -423,8 +426,9 @@ Violations test_names(const SourceFile& file) {
 
 Violations virtual_interfaces(const SourceFile& file) {
   static const std::set<std::string, std::less<>> kInterfaces = {
-      "Transport", "Device", "OwnMemory", "CommitRule",  "Gate",  "Tuner",
-      "Storage",   "Gpu",    "Event",     "Convolution", "Graph", "VirtualTraining"};
+      "Transport", "Device",          "OwnMemory", "CommitRule", "Gate",
+      "Tuner",     "Storage",         "Gpu",       "Event",      "Convolution",
+      "Graph",     "VirtualTraining", "Disk",      "DiskFile",   "Turns"};
   Violations out;
   if (!is_product(file)) return out;
   const std::string code = blank_comments_and_literals(file.text);

@@ -114,6 +114,8 @@ TEST_CASE("banned_words") {
   CHECK(count("worker/a.cpp", "std::normal_distribution<float> n;\n") == 1);
   CHECK(count("worker/a.cpp", "int x = rand() % 6;\n") == 1);
   CHECK(count("tests/a/a.cpp", "std::this_thread::sleep_for(x);\n") == 1);
+  CHECK(count("cli/a.cpp", "fmt::print(\"{}\", name);\n") == 1);
+  CHECK(count("cli/a.cpp", "print_text(\"{}\", name);\n") == 0);
   CHECK(count("tests/a/a.cpp", "(void)::poll(nullptr, 0, 500);\n") == 1);
   CHECK(count("tests/a/a.cpp", "(void)::poll(&waits, 1, 500);\n") == 0);
 }

@@ -178,7 +178,7 @@ constexpr LargeClass kLargeClasses[] = {
     {"ZmqTransport", "proto/zmq_transport.cpp", 24},
     {"Scheduler", "scheduler/scheduler.hpp", 29},
     {"ServerCore", "server/server_core.hpp", 35},
-    {"PartWriter", "server/journal_parts.hpp", 24},
+    {"PartWriter", "server/journal_parts.hpp", 23},
     {"WorkerCore", "worker/worker_core.hpp", 34},
     {"Exchange", "worker/exchange.hpp", 21},
     {"UpdateEncoder", "worker/update_encoder.hpp", 21},

@@ -94,6 +94,22 @@ TEST_CASE("samples: 16 workers write less than 1 MB an hour") {
   CHECK(sample_line(long_one).size() * 16 * 3600 / 5 < 1'000'000);
 }
 
+TEST_CASE("samples: any name of a worker comes back, and is no formula in a spreadsheet") {
+  for (const char* name :
+       {"a,b", "say \"x\"", "\"", ",", "-a1", "=1+1", "+", " x ", "é", "12", "\"a\",1"}) {
+    CAPTURE(name);
+    RunSample sample;
+    sample.worker = name;
+    sample.steps = 2;
+    const std::string line = sample_line(sample);
+    CHECK(line.find(",=") == line.npos);
+    const auto read = parse_samples(samples_header({}) + line, "measured.csv");
+    REQUIRE(read.has_value());
+    CHECK(read->samples.front().worker == name);
+    CHECK(read->samples.front().steps == 2);
+  }
+}
+
 TEST_CASE("samples: another file is refused with its line") {
   for (const std::string line :
        {"1,pi-0,1,1,1,1,1,1,1", "1,pi-0,1,1,1,1,1,1,1,1,1", "1,,1,1,1,1,1,1,1,1",

@@ -14,6 +14,7 @@
 #include "scheduler/journal_file.hpp"
 #include "scheduler/scheduler_journal.hpp"
 #include "tests/proto/samples.hpp"
+#include "tests/synced_files.hpp"
 #include "tests/temp_directory.hpp"
 
 namespace rubato::scheduler {
@@ -316,6 +317,33 @@ TEST_CASE("journal file: appended bytes are there for the next process, one at a
   CHECK_FALSE(JournalFile::open(path));
   CHECK_FALSE(std::filesystem::exists(path + ".new"));
   CHECK(JournalFile::open("/dev/null/journal").error().code == ErrorCode::BadInput);
+}
+
+TEST_CASE("journal file: what is read is on the disk, also what an earlier process has written") {
+  const TempDirectory directory;
+  const std::string state = std::filesystem::canonical(directory.path()) / "state";
+  const std::string path = state + "/scheduler.journal";
+  {
+    auto file = JournalFile::open(path);
+    REQUIRE(file);
+    REQUIRE(file->append("told to others, and then killed"));
+  }
+  auto file = JournalFile::open(path);
+  REQUIRE(file);
+  SyncedFiles::take();
+  CHECK(file->read());
+  const auto synced = SyncedFiles::take();
+  CHECK(synced.contains(path));
+  CHECK(synced.contains(state));
+  for (const std::string& each : {path, state}) {
+    auto other = JournalFile::open(path + "." + std::to_string(each.size()));
+    REQUIRE(other);
+    SyncedFiles::fail(each == path ? other->path() : each);
+    const auto read = other->read();
+    SyncedFiles::fail("");
+    REQUIRE_FALSE(read);
+    CHECK(read.error().message.ends_with(": Input/output error"));
+  }
 }
 
 }  // namespace

@@ -68,6 +68,17 @@ TEST_CASE("durability: without a journal nothing waits and all is kept") {
   CHECK(durability.kept(3) == 3);
 }
 
+// No snapshot can follow such a journal. A server that goes on would keep none for ever.
+TEST_CASE("durability: a journal that fails is told, also where nobody waits for an answer") {
+  World world;
+  world.durability.begin_part(world.now(), 1, false);
+  CHECK(world.released().empty());
+  world.disk.on_disk = fail(ErrorCode::Io, "cannot write the journal: No space left on device");
+  const auto released = world.durability.release(world.out);
+  REQUIRE_FALSE(released);
+  CHECK(released.error().message == "cannot write the journal: No space left on device");
+}
+
 TEST_CASE("durability: answers leave in order, each once what it answers is on disk") {
   World world;
   world.durability.begin_part(world.now(), 1, false);  // goes on from a snapshot

@@ -203,7 +203,7 @@ void check_journal(const SchedulerPlay& play) {
 }
 
 TEST_CASE(
-    "messages: a scheduler understands each, or refuses it before it is heard; its journal "
+    "messages: a scheduler understands each, or refuses it before it is heard, and its journal "
     "gives back what it heard") {
   Taken taken;
   for (const auto& [phase, lead] : scheduler_phases())

@@ -58,9 +58,10 @@ class SlowStorage final : public Storage {
   std::uint64_t synced_ = 0;
 };
 
-using Disk = std::shared_ptr<SlowStorage::Disk>;
+using DiskPtr = std::shared_ptr<SlowStorage::Disk>;
 
-ServerSetup journaled(const Disk& disk, std::uint64_t snapshot = 0, const std::string& sync = "asp",
+ServerSetup journaled(const DiskPtr& disk, std::uint64_t snapshot = 0,
+                      const std::string& sync = "asp",
                       OptimizerOptions optimizer = {.global_rate = 1.0}) {
   ServerSetup setup;
   setup.sync = sync;

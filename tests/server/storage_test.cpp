@@ -14,6 +14,7 @@
 #include "base/rng.hpp"
 #include "server/file_storage.hpp"
 #include "server/memory_storage.hpp"
+#include "tests/synced_files.hpp"
 #include "tests/temp_directory.hpp"
 
 namespace rubato::server::stored {
@@ -444,6 +445,143 @@ TEST_CASE("storage: a journal that was cut or damaged is used as far as it is wh
   CHECK(told.lines.back().find("server-1.2.journal: does not follow") != std::string::npos);
 }
 
+// A life with a snapshot and two parts behind it, which was killed. Returns: its directory.
+void live_and_die(const std::string& directory, Incarnation run = 7) {
+  Shard shard(options(), kInitial);
+  const auto storage = with_journal(directory);
+  storage->list();
+  storage->begin_part({.run = run, .continues = false});
+  storage->begin_part({.run = run, .base = 1});
+  REQUIRE(save(*storage, snapshot_of(shard, 1, run)));
+  wait_until_synced(*storage, storage->append(log_of("one "), 1));
+  storage->begin_part({.run = run});
+  wait_until_synced(*storage, storage->append(log_of("two "), 1));
+}
+
+// It may lie in the system's cache only: the power goes, and what others have heard of is gone.
+TEST_CASE("storage: what a process goes on from is on the disk before anybody hears of it") {
+  const TempDirectory directory;
+  const std::string state = std::filesystem::canonical(directory.path()) / "state";
+  live_and_die(state);
+  const auto storage = with_journal(state);
+  SyncedFiles::take();
+  REQUIRE(storage->list().snapshots.size() == 1);
+  const auto synced = SyncedFiles::take();
+  for (const char* name : {"server-1.0.snapshot", "server-1.1.journal", "server-1.2.journal"})
+    CHECK_MESSAGE(synced.contains(state + "/" + name), std::string(name));
+  CHECK(synced.contains(state));
+}
+
+TEST_CASE("storage: the name of the directory itself outlasts a loss of power") {
+  const TempDirectory directory;
+  const std::string above = std::filesystem::canonical(directory.path());
+  for (int life = 0; life < 2; ++life) {  // the first one may have died before the sync
+    SyncedFiles::take();
+    with_journal(above + "/a/b");
+    const auto synced = SyncedFiles::take();
+    CHECK(synced.contains(above + "/a"));
+    CHECK((life > 0 || synced.contains(above)));
+  }
+}
+
+TEST_CASE("storage: what cannot be synced is not used, and a line says so") {
+  const TempDirectory directory;
+  const std::string state = std::filesystem::canonical(directory.path()) / "state";
+  live_and_die(state);
+  struct Case {
+    std::string path;
+    std::size_t snapshots, lines;
+    std::string replayed;
+  };
+  for (const Case& each : std::vector<Case>{{state + "/server-1.0.snapshot", 0, 1, ""},
+                                            {state + "/server-1.2.journal", 1, 1, "one "},
+                                            {state + "/server-1.1.journal", 1, 1, ""},
+                                            {state, 0, 1, ""}}) {
+    CAPTURE(each.path);
+    SyncedFiles::fail(each.path);
+    const auto storage = with_journal(state);
+    const auto found = storage->list();
+    SyncedFiles::fail("");
+    CHECK(found.snapshots.size() == each.snapshots);
+    REQUIRE(found.refused.size() == each.lines);
+    CHECK(found.refused[0].find(each.path) != std::string::npos);
+    CHECK(found.refused[0].ends_with(": Input/output error"));
+    if (found.snapshots.empty()) continue;
+    CHECK(replayed(*storage, 1).all == each.replayed);
+    CHECK_FALSE(replayed(*storage, 1).whole);
+  }
+}
+
+TEST_CASE("storage: no part is written over that may hold answered commits") {
+  const TempDirectory directory;
+  live_and_die(directory.path());
+  const std::string last = directory.path("server-1.2.journal");
+  std::string bytes = bytes_of(last);
+  bytes[100] = static_cast<char>(~bytes[100]);  // in its head
+  std::ofstream(last, std::ios::binary) << bytes;
+  {
+    const auto storage = with_journal(directory.path());
+    CHECK(storage->list().refused.size() == 1);
+    CHECK(replayed(*storage, 1).all == "one ");
+    CHECK_FALSE(replayed(*storage, 1).whole);  // a part that begins now does not follow
+    storage->begin_part({.run = 7, .continues = false});
+    wait_until_synced(*storage, storage->append(log_of("new "), 1));
+  }
+  CHECK(bytes_of(last) == bytes);
+  CHECK(std::filesystem::exists(directory.path("server-1.3.journal")));
+  // A process that died before its part had a head has promised nothing in it.
+  std::ofstream(directory.path("server-1.4.journal"), std::ios::binary) << "RB";
+  const auto storage = with_journal(directory.path());
+  storage->list();
+  storage->begin_part({.run = 7, .continues = false});
+  wait_until_synced(*storage, storage->append(log_of("new "), 1));
+  CHECK(std::filesystem::file_size(directory.path("server-1.4.journal")) > 4096);
+}
+
+TEST_CASE("storage: what decays after the inventory is not counted as replayed") {
+  const TempDirectory directory;
+  live_and_die(directory.path());
+  const std::string last = directory.path("server-1.2.journal");
+  const auto storage = with_journal(directory.path());
+  CHECK(storage->list().snapshots[0].journal_commits == 2);
+  std::string bytes = bytes_of(last);
+  bytes[5000] = static_cast<char>(~bytes[5000]);
+  std::ofstream(last, std::ios::binary) << bytes;
+  const auto told = replayed(*storage, 1);
+  CHECK(told.all == "one ");
+  CHECK(told.commits == 1);
+  CHECK_FALSE(told.whole);
+  REQUIRE(told.lines.size() == 1);
+  CHECK(told.lines[0] ==
+        last + ": was damaged after it was read first: what is behind byte 4096 is lost");
+}
+
+TEST_CASE("storage: journals of other runs go once all servers have a snapshot of the new run") {
+  for (const bool journal : {true, false}) {
+    CAPTURE(journal);
+    const TempDirectory directory;
+    for (const Incarnation run : {5, 6}) live_and_die(directory.path(), run);
+    std::ofstream(directory.path("server-1.90.journal")) << std::string(5000, 'x');
+    std::ofstream(directory.path("server-10.0.journal")) << std::string(5000, 'x');
+    constexpr std::size_t kOthers = 2;  // that are not this server's to remove
+    CHECK(journals_in(directory.path()) == 4 + kOthers);
+    Shard shard(options(), kInitial);
+    auto storage = open_storage({.directory = directory.path(),
+                                 .server = "server-1",
+                                 .cluster = kCluster,
+                                 .journal = journal});
+    REQUIRE(storage);
+    (*storage)->list();
+    for (std::uint64_t number = 1; number <= 3; ++number) {
+      if (journal) (*storage)->begin_part({.run = 7, .base = number});
+      REQUIRE(save(**storage, snapshot_of(shard, number), number < 3 ? 0 : 2));
+      const std::size_t old = number < 3 ? 4 : 0;
+      const std::size_t own = journal ? std::min<std::size_t>(number, kSnapshotsKept) : 0;
+      CHECK(journals_in(directory.path()) == old + own + kOthers);
+    }
+  }
+}
+
 // Else another life might find the snapshot without what came after it. A pipe that nobody reads
 // yet is a disk that stands still.
 TEST_CASE("storage: a snapshot is not there before the part that goes on from it") {
@@ -472,9 +610,9 @@ TEST_CASE("storage: a snapshot is not there before the part that goes on from it
 TEST_CASE("storage: a journal on a full disk is one line, and nothing after it is acknowledged") {
   if (!std::filesystem::exists("/dev/full")) return;
   const TempDirectory directory;
-  std::filesystem::create_symlink("/dev/full", directory.path("server-1.0.journal"));
   const auto storage = with_journal(directory.path());
   storage->list();
+  std::filesystem::create_symlink("/dev/full", directory.path("server-1.0.journal"));
   storage->begin_part({.run = 7, .continues = false});
   storage->append(log_of("x"), 1);
   while (true) {

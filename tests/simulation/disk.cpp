@@ -3,292 +3,168 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
+#include "base/checksum.hpp"
+#include "server/file_storage.hpp"
+
 namespace rubato::simulation {
+namespace {
 
-Result<void> JournalDisk::append(Instant now, std::string_view record) {
-  if (full_) return fail(ErrorCode::Io, "cannot write scheduler.journal: No space left on device");
-  bytes_ += record;
-  sizes_.emplace_back(now, bytes_.size());
-  for (; sizes_.front().first + kWriteBack < now; sizes_.pop_front())
-    synced_ = sizes_.front().second;
-  return {};
+constexpr std::uint64_t kOverstated = 500;  // commits
+
+}  // namespace
+
+std::optional<std::uint64_t> StorageRecord::save_of(const proto::SnapshotInfo& info) const {
+  const auto found = std::find_if(saves_.rbegin(), saves_.rend(),
+                                  [&](const Kept& each) { return each.info == info; });
+  if (found == saves_.rend()) return std::nullopt;
+  return found->save;
 }
 
-void JournalDisk::cut(std::size_t size) {
-  bytes_.resize(size);
-  synced_ = std::min(synced_, size);
-  while (!sizes_.empty() && sizes_.back().second > size) sizes_.pop_back();
+const std::vector<StorageRecord::Kept>& StorageRecord::on_disk() {
+  if (version_ == disk_.version()) return on_disk_;
+  version_ = disk_.version();
+  on_disk_.clear();
+  ProcessDisk observer(disk_, {}, 0);
+  observer.die();
+  const auto storage = server::open_storage(
+      {.directory = "state", .server = server_, .cluster = cluster_, .disk = &observer});
+  for (const auto& found : (*storage)->list().snapshots)
+    if (const auto save = save_of(found.info)) on_disk_.push_back({found.info, *save});
+  return on_disk_;
 }
 
-Result<void> JournalDisk::sync() {
-  if (full_) return fail(ErrorCode::Io, "cannot write scheduler.journal: No space left on device");
-  sizes_.clear();
-  synced_ = bytes_.size();
-  return {};
-}
+// --- snapshots -----------------------------------------------------------------------------------
 
-void JournalDisk::lose_power(Instant now, Rng& rng) {
-  const Instant written = now - kWriteBack * rng.uniform();
-  std::size_t kept = std::min(synced_, bytes_.size());
-  for (const auto& [at, size] : sizes_)
-    if (at <= written) kept = size;
-  const std::size_t lost = bytes_.size() - kept;
-  switch (lost == 0 ? 0 : rng.below(3)) {
-    case 1:  // the size was written, and not the bytes
-      std::fill_n(bytes_.begin() + static_cast<std::ptrdiff_t>(kept), lost, '\0');
-      break;
-    case 2:  // a part of a record
-      bytes_.resize(kept + std::min<std::size_t>(lost, 1 + rng.below(12)));
-      break;
-    default:
-      bytes_.resize(kept);
+server::Storage::Inventory WatchedStorage::list() {
+  Inventory all = storage_->list();
+  found_.clear();
+  for (Found& found : all.snapshots) {
+    found_.push_back(found.info);
+    if (bug_ == Bug::Overstated) found.info.commits += kOverstated;
   }
-  sizes_.clear();
-  synced_ = bytes_.size();
-}
-
-void JournalDisk::flip_bit(Rng& rng) {
-  if (bytes_.empty()) return;
-  char& byte = bytes_[rng.below(bytes_.size())];
-  byte = static_cast<char>(byte ^ (1 << rng.below(8)));
-}
-
-std::uint64_t SnapshotStorage::commits_after(const proto::SnapshotInfo& info) const {
-  std::uint64_t commits = 0;
-  if (disk_.journals)
-    disk_.for_each_after(info, [&](const LoggedPart&, const LoggedPart::Addition& addition) {
-      commits += addition.commits;
-      return true;
-    });
-  return commits;
-}
-
-server::Storage::Inventory SnapshotStorage::list() {
-  Inventory all;
-  for (const auto& slot : disk_.slots) {
-    if (!slot) continue;
-    const std::string name = fmt::format("snapshot {}", slot->snapshot.info.number);
-    if (slot->damaged)
-      all.refused.push_back(name + ": fails its checksum: it is damaged");
-    else
-      all.snapshots.push_back(
-          {slot->snapshot.info, name, slot->snapshot.range, commits_after(slot->snapshot.info)});
-  }
-  std::ranges::sort(all.snapshots, {}, [](const Found& found) { return found.info.number; });
-  if (bug_ == Bug::Overstated)
-    for (Found& found : all.snapshots) found.info.commits += 500;
   if (bug_ == Bug::TwoTimelines && all.snapshots.size() == server::kSnapshotsKept)
     all.snapshots.erase(all.snapshots.begin());
   return all;
 }
 
-Result<server::ShardSnapshot> SnapshotStorage::load(const proto::SnapshotInfo& info) {
-  const SavedSnapshot* found = nullptr;
-  const SavedSnapshot* other = nullptr;
-  for (const auto& slot : disk_.slots) {
-    if (!slot) continue;
-    const auto& its = slot->snapshot.info;
-    (its.run == info.run && its.number == info.number ? found : other) = &*slot;
+Result<server::ShardSnapshot> WatchedStorage::load(const proto::SnapshotInfo& info) {
+  proto::SnapshotInfo wanted = info;
+  std::optional<proto::SnapshotInfo> other;
+  for (const auto& each : record_.on_disk()) {
+    if (each.info.run != info.run) continue;
+    if (each.info.number == info.number)
+      wanted = each.info;
+    else
+      other = each.info;
   }
-  if (!found) return fail(ErrorCode::Io, fmt::format("snapshot {} is not here", info.number));
-  if (found->damaged)
-    return fail(ErrorCode::Corrupt, fmt::format("snapshot {} is damaged", info.number));
+  if (bug_ != Bug::Overstated) wanted.commits = info.commits;
   // Only where the other is of the same run, and on every second server.
-  const bool both = other && other->snapshot.info.run == info.run && !other->damaged;
-  if (bug_ == Bug::TwoTimelines && both && found->snapshot.range.begin > 0) found = other;
-  hooks_.loaded(info.number, *found);
-  server::ShardSnapshot snapshot = found->snapshot;
-  if (bug_ == Bug::TornSnapshot && both)
-    snapshot.state.parameters.back() = other->snapshot.state.parameters.back();
+  RUBATO_ASSIGN(auto snapshot, storage_->load(wanted));
+  if (other && bug_ == Bug::TwoTimelines && snapshot.range.begin > 0)
+    if (auto older = storage_->load(*other)) snapshot = std::move(*older);
+  if (other && bug_ == Bug::TornSnapshot)
+    if (auto older = storage_->load(*other))
+      snapshot.state.parameters.back() = older->state.parameters.back();
+  if (const auto save = record_.save_of(snapshot.info))
+    hooks_.loaded(info.number, *save);
+  else
+    hooks_.wrong(fmt::format("snapshot {} was never saved with {} commits", snapshot.info.number,
+                             snapshot.info.commits));
   if (bug_ == Bug::Overstated) snapshot.info.commits = info.commits;
   return snapshot;
 }
 
-// As server/file_storage.cpp: the slot of the other run, or of the lower number, but not that of
-// `keep`.
-std::size_t SnapshotStorage::slot_for(const proto::SnapshotInfo& next, std::uint64_t keep) const {
-  const auto worth = [&](const std::optional<SavedSnapshot>& slot) -> std::uint64_t {
-    if (!slot || slot->damaged || slot->snapshot.info.run != next.run) return 0;
-    const std::uint64_t number = slot->snapshot.info.number;
-    return number == keep ? std::numeric_limits<std::uint64_t>::max() : number;
-  };
-  const auto least = std::ranges::min_element(disk_.slots, {}, worth);
-  return static_cast<std::size_t>(least - disk_.slots.begin());
-}
-
-void SnapshotStorage::save(server::ShardSnapshot snapshot, std::uint64_t keep) {
+void WatchedStorage::save(server::ShardSnapshot snapshot, std::uint64_t keep) {
   saving_breaks_ = breaks_;
-  writing_slot_ = slot_for(snapshot.info, keep);
-  writing_behind_ = disk_.items;
-  const std::uint64_t save = hooks_.saving(snapshot);
-  writing_ = std::make_shared<SavedSnapshot>(SavedSnapshot{std::move(snapshot), save});
-  write(writing_, writing_slot_);
+  saving_ = hooks_.saving(snapshot);
+  record_.saves_.push_back({snapshot.info, *saving_});
+  storage_->save(std::move(snapshot), keep);
 }
 
-std::optional<Result<void>> SnapshotStorage::poll_saved() {
-  if (saved_ && *saved_ && saving_breaks_ == breaks_) holds_answers_ = false;
-  return std::exchange(saved_, std::nullopt);
-}
-
-void SnapshotStorage::write(const std::shared_ptr<SavedSnapshot>& next, std::size_t slot) {
-  events_.after(disk_.write, [this, slot, weak = std::weak_ptr(next)] {
-    const auto whole = weak.lock();
-    if (!whole) return;  // the process ended
-    if (hooks_.frozen()) return write(whole, slot);
-    if (disk_.full) {
-      saved_ = fail(ErrorCode::Io, "cannot write a snapshot: No space left on device");
-    } else {
-      disk_.slots[slot] = *whole;
-      disk_.synced_items = std::max(disk_.synced_items, writing_behind_);
-      saved_ = Result<void>();
-    }
-    writing_.reset();
-    hooks_.told();
-  });
+std::optional<Result<void>> WatchedStorage::poll_saved() {
+  auto saved = storage_->poll_saved();
+  if (!saved) return saved;
+  if (*saved && saving_breaks_ == breaks_) holds_answers_ = false;
+  if (*saved) saved_ = saving_;
+  saving_.reset();
+  return saved;
 }
 
 // --- the journal ---------------------------------------------------------------------------------
 
-void SnapshotDisk::damage_journal(Rng& rng) {
-  if (journal.empty()) return;
-  const std::size_t damaged = rng.below(journal.size());
-  auto& added = journal[damaged].added;
-  if (added.empty()) return;
-  added.resize(rng.below(added.size()));
-  journal.resize(damaged + 1);
-  synced_items = items;
-  // It is not the end of a file that was cut short: what comes now cannot go on from it.
-  journal.push_back({{.run = journal.back().part.run, .continues = false}, {}});
-}
-
-void SnapshotDisk::lose_unsynced(Rng& rng) {
-  for (std::uint64_t lost = rng.below(items - synced_items + 1); lost > 0; --lost) {
-    if (journal.back().added.empty())
-      journal.pop_back();
-    else
-      journal.back().added.pop_back();
-  }
-  synced_items = items;
-}
-
-const LoggedPart* SnapshotDisk::for_each_after(
-    const proto::SnapshotInfo& info,
-    const std::function<bool(const LoggedPart&, const LoggedPart::Addition&)>& f) const {
-  const auto based = [&](const LoggedPart& each) {
-    return each.part.run == info.run && each.part.base == info.number;
-  };
-  const auto last = std::find_if(journal.rbegin(), journal.rend(), based);
-  if (last == journal.rend()) return nullptr;
-  for (auto part = last.base() - 1;;) {
-    for (const auto& addition : part->added)
-      if (!f(*part, addition)) return &*part;
-    const auto next = part + 1;
-    if (next == journal.end() || !next->part.continues || next->part.run != info.run) return &*part;
-    part = next;
-  }
-}
-
-void SnapshotStorage::begin_part(const Part& part) {
-  refused_ = refused_ || disk_.full;
-  if (!refused_) {
-    disk_.journal.push_back({part, {}});
-    ++disk_.items;
-  }
-  if (!part.continues)
+void WatchedStorage::begin_part(const Part& part) {
+  storage_->begin_part(part);
+  if (!part.continues) {
+    last_ = record_.begin();
     for (Marked& each : marked_) each.promised = false;
+  }
+  if (part.base != 0) record_.bases_[{part.run, part.base, part.setbacks}] = last_;
   if (part.continues || part.base != 0) return;
   holds_answers_ = true;
   ++breaks_;
 }
 
-std::uint64_t SnapshotStorage::append(server::LogBuffer log, std::uint64_t commits) {
-  refused_ = refused_ || disk_.full;
-  ++position_;
-  if (refused_) return position_;
-  auto& added = disk_.journal.back().added;
-  unmarked_.push_back({disk_.journal.size() - 1, added.size(), position_});
-  const auto bytes = log.log();
-  added.push_back({{bytes.begin(), bytes.end()}, commits, 0});
-  ++disk_.items;
-  return position_;
+std::uint64_t WatchedStorage::append(server::LogBuffer log, std::uint64_t commits) {
+  const auto number = record_.begin();
+  record_.next_[{last_, checksum(log.log())}] = number;
+  last_ = number;
+  unmarked_.push_back({number, storage_->append(std::move(log), commits)});
+  return unmarked_.back().position;
 }
 
-void SnapshotStorage::sync() {
-  sync_again_ = true;
-  if (!syncing_) begin_sync();
-}
-
-void SnapshotStorage::begin_sync() {
-  syncing_ = true;
-  sync_again_ = false;
-  end_sync(position_, disk_.items);
-}
-
-void SnapshotStorage::end_sync(std::uint64_t position, std::uint64_t items) {
-  events_.after(disk_.sync + disk_.more_sync,
-                [this, position, items, lives = std::weak_ptr(lives_)] {
-                  if (lives.expired()) return;  // the process ended
-                  if (hooks_.frozen()) return end_sync(position, items);
-                  disk_.synced_items = std::max(disk_.synced_items, items);
-                  synced_ = position;
-                  syncing_ = false;
-                  if (sync_again_) begin_sync();
-                  hooks_.told();
-                });
-}
-
-Result<std::uint64_t> SnapshotStorage::synced() {
-  if (refused_) return fail(ErrorCode::Io, "cannot write the journal: No space left on device");
+Result<std::uint64_t> WatchedStorage::synced() {
+  RUBATO_TRY(storage_->synced());
   return told_;
 }
 
-void SnapshotStorage::mark(std::uint64_t save) {
+void WatchedStorage::mark(std::uint64_t save) {
   for (const Unmarked& each : unmarked_) {
-    disk_.journal[each.part].added[each.addition].save = save;
+    record_.additions_[each.addition].save = save;
     marked_.push_back({each.position, save});
   }
   unmarked_.clear();
 }
 
-std::optional<SnapshotStorage::Marked> SnapshotStorage::tell_synced() {
-  if (holds_answers_ || marked_.empty() || marked_.front().position > synced_) return std::nullopt;
+std::optional<WatchedStorage::Marked> WatchedStorage::tell_synced() {
+  if (holds_answers_ || marked_.empty()) return std::nullopt;
+  if (const auto synced = storage_->synced(); !synced || marked_.front().position > *synced)
+    return std::nullopt;
   const Marked next = marked_.front();
   marked_.pop_front();
   told_ = next.position;
   return next;
 }
 
-server::Storage::Replayed SnapshotStorage::replay(const proto::SnapshotInfo& info,
-                                                  std::uint32_t setbacks, const Replay& f) {
-  Replayed replayed;
-  std::vector<const LoggedPart::Addition*> all;
-  const LoggedPart* const last =
-      disk_.for_each_after(info, [&](const LoggedPart& part, const LoggedPart::Addition& addition) {
-        if (part.part.setbacks == setbacks) all.push_back(&addition);
-        return part.part.setbacks == setbacks;
-      });
-  if (bug_ == Bug::LosesAnswered && !all.empty()) all.pop_back();
-  for (const auto* addition : all) {
-    if (const auto done = f(addition->log); !done) {
+server::Storage::Replayed WatchedStorage::replay(const proto::SnapshotInfo& info,
+                                                 std::uint32_t setbacks, const Replay& f) {
+  using Log = std::vector<std::byte>;
+  std::vector<Log> logs;
+  Replayed replayed = storage_->replay(info, setbacks, [&](auto log) -> Result<void> {
+    logs.emplace_back(log.begin(), log.end());
+    return {};
+  });
+  if (bug_ == Bug::LosesAnswered && !logs.empty()) logs.pop_back();
+  const auto base = record_.bases_.find({info.run, info.number, setbacks});
+  if (base != record_.bases_.end()) last_ = base->second;
+  for (const Log& log : logs) {
+    if (const auto done = f(log); !done) {
       replayed.lines.push_back(done.error().message);
+      replayed.whole = false;
       break;
     }
-    if (bug_ == Bug::ReplaysTwice) (void)f(addition->log);
-    replayed.commits += addition->commits;
-    replayed_ = addition->save;
+    if (bug_ == Bug::ReplaysTwice) (void)f(log);
+    const auto next = record_.next_.find({last_, checksum(log)});
+    if (base == record_.bases_.end() || next == record_.next_.end()) {
+      hooks_.wrong(
+          fmt::format("the journal after snapshot {} has what nobody added there", info.number));
+      break;
+    }
+    last_ = next->second;
+    replayed_ = record_.additions_[last_].save;
   }
-  replayed.whole = last && last == &disk_.journal.back() && last->part.setbacks == setbacks &&
-                   replayed.lines.empty();
   return replayed;
-}
-
-std::optional<std::uint64_t> SnapshotStorage::finish() {
-  if (!writing_ || disk_.full) return std::nullopt;
-  disk_.slots[writing_slot_] = *writing_;
-  return writing_->save;
 }
 
 }  // namespace rubato::simulation

@@ -1,114 +1,93 @@
-// tests/simulation/disk.hpp - the disks of the machines.
-// A server's disk has the two snapshots of server/file_storage.hpp: a snapshot takes its time, is
-// there when it is whole, and is lost if the process ends before. The disk may be slow or full, and
-// a bit may flip in what lies there. A sync of a server's journal takes its time, too; one that is
-// asked for meanwhile begins when it ends. A process that is killed, or loses power, leaves all
-// that was synced, and some of what it has added since. The scheduler's disk has the journal.
-// Nothing of it is synced by the scheduler: the system writes it within kWriteBack, and a loss of
-// power takes what was not written. Threads: one owner.
+// tests/simulation/disk.hpp - the storage of a simulated server: the real one (server/
+// file_storage.hpp) over a simulated disk, behind a Storage that the watchers look through. It
+// knows of each snapshot and each addition to the journal which state of the shard it holds.
+// Planted bugs of a storage sit here. Threads: one owner.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "base/rng.hpp"
 #include "server/storage.hpp"
-#include "tests/simulation/events.hpp"
 #include "tests/simulation/planted.hpp"
+#include "tests/simulation/sim_disk.hpp"
 
 namespace rubato::simulation {
 
-struct SavedSnapshot {
-  server::ShardSnapshot snapshot;
-  std::uint64_t save = 0;  // which save() this was; its own number, unlike that of the snapshot
-  bool damaged = false;
-};
-
-struct LoggedPart {
-  struct Addition {
-    std::vector<std::byte> log;
-    std::uint64_t commits = 0;
-    std::uint64_t save = 0;  // the save() that would hold the same
-  };
-  server::Storage::Part part;
-  std::vector<Addition> added;
-};
-
-struct SnapshotDisk {
-  std::array<std::optional<SavedSnapshot>, server::kSnapshotsKept> slots;
-  Duration write = Duration::from_ms(50);  // that a snapshot takes
-  Duration sync = Duration::from_ms(1);    // that a sync of the journal takes
-  Duration more_sync;                      // that it takes beyond that, while the disk is slow
-  bool full = false;
-  bool journals = false;
-  std::vector<LoggedPart> journal;
-  std::uint64_t items = 0;         // of the journal: additions, and beginnings of parts
-  std::uint64_t synced_items = 0;  // the first of these
-
-  // A process has died. Some of what is not synced is on disk, without a gap.
-  void lose_unsynced(Rng& rng);
-  // A bit flips in the journal: what stands behind it leads on from nothing.
-  void damage_journal(Rng& rng);
-  // Calls f(addition) for what was added after the snapshot, until it returns false. Returns: the
-  // part that was looked at last, or null.
-  const LoggedPart* for_each_after(
-      const proto::SnapshotInfo& info,
-      const std::function<bool(const LoggedPart&, const LoggedPart::Addition&)>& f) const;
-};
-
-class JournalDisk {
+// What the processes of one server have given to its disk, for the watchers. It outlives them.
+class StorageRecord {
  public:
-  static constexpr Duration kWriteBack = Duration::from_seconds(30);
+  // Lifetime of `disk`: longer than this.
+  StorageRecord(MachineDisk& disk, std::string server, std::uint64_t cluster)
+      : disk_(disk), server_(std::move(server)), cluster_(cluster) {}
 
-  const std::string& bytes() const { return bytes_; }
-  [[nodiscard]] Result<void> append(Instant now, std::string_view record);
-  void cut(std::size_t size);
-  Result<void> sync();
-  // What was written last, and not synced, is lost. Its place may have zeros, or half of a record.
-  void lose_power(Instant now, Rng& rng);
-  void flip_bit(Rng& rng);
-  void set_full(bool full) { full_ = full; }
+  struct Kept {
+    proto::SnapshotInfo info;
+    std::uint64_t save = 0;  // which save() this was; its own number, unlike that of the snapshot
+  };
+  // The whole snapshots that lie on the disk.
+  const std::vector<Kept>& on_disk();
 
  private:
-  std::string bytes_;
-  std::deque<std::pair<Instant, std::size_t>> sizes_;  // of the last kWriteBack
-  std::size_t synced_ = 0;                             // so much of it stays
-  bool full_ = false;
+  friend class WatchedStorage;
+
+  std::optional<std::uint64_t> save_of(const proto::SnapshotInfo& info) const;
+
+  // An addition to the journal. Its number tells what was added before it, as far as it leads on.
+  struct Addition {
+    std::optional<std::uint64_t> save;  // the save() that would hold the same
+  };
+  using Number = std::size_t;
+  Number begin() {
+    additions_.emplace_back();
+    return additions_.size() - 1;
+  }
+
+  MachineDisk& disk_;
+  std::string server_;
+  std::uint64_t cluster_;
+  std::vector<Kept> saves_;
+  std::vector<Addition> additions_;
+  std::map<std::pair<Number, std::uint64_t>, Number> next_;  // by the one before, and by checksum
+  // The addition before a part that goes on from a snapshot: by run, number and setbacks.
+  std::map<std::tuple<Incarnation, std::uint64_t, std::uint32_t>, Number> bases_;
+  std::uint64_t version_ = 0;
+  std::vector<Kept> on_disk_;  // as of this version of the disk
 };
 
-// What a server process has of its disk. It ends with the process.
-class SnapshotStorage final : public server::Storage {
+class WatchedStorage final : public server::Storage {
  public:
   struct Hooks {
-    std::function<std::uint64_t(const server::ShardSnapshot&)> saving;       // returns its `save`
-    std::function<void(std::uint64_t number, const SavedSnapshot&)> loaded;  // it was asked for
-    std::function<bool()> frozen;
-    std::function<void()> told;  // the end of a save can be polled
+    std::function<std::uint64_t(const server::ShardSnapshot&)> saving;     // returns its `save`
+    std::function<void(std::uint64_t number, std::uint64_t save)> loaded;  // it was asked for
+    std::function<void(const std::string&)> wrong;  // it gave what nobody has saved
   };
-  // Lifetime: of all, longer than this.
-  SnapshotStorage(Events& events, SnapshotDisk& disk, Hooks hooks, Bug bug)
-      : events_(events), disk_(disk), hooks_(std::move(hooks)), bug_(bug) {}
+  // Lifetime of `record`: longer than this.
+  WatchedStorage(std::unique_ptr<server::Storage> storage, StorageRecord& record, Hooks hooks,
+                 Bug bug)
+      : storage_(std::move(storage)), record_(record), hooks_(std::move(hooks)), bug_(bug) {}
 
   Inventory list() override;
   Result<server::ShardSnapshot> load(const proto::SnapshotInfo& info) override;
   void save(server::ShardSnapshot snapshot, std::uint64_t keep) override;
   std::optional<Result<void>> poll_saved() override;
-  bool journals() const override { return disk_.journals; }
+  bool journals() const override { return storage_->journals(); }
   void begin_part(const Part& part) override;
   std::uint64_t append(server::LogBuffer log, std::uint64_t commits) override;
-  void sync() override;
+  server::LogBuffer spare() override { return storage_->spare(); }
+  void sync() override { storage_->sync(); }
   // As far as it is told.
   Result<std::uint64_t> synced() override;
   Replayed replay(const proto::SnapshotInfo& info, std::uint32_t setbacks,
                   const Replay& f) override;
+
   // Something was added since the last mark().
   bool has_added() const { return !unmarked_.empty(); }
   // This save() would hold the shard as all these additions leave it.
@@ -123,37 +102,27 @@ class SnapshotStorage final : public server::Storage {
   std::optional<Marked> tell_synced();
   // The save() that holds the same as the shard after the last replay(), if that did anything.
   std::optional<std::uint64_t> replayed() const { return replayed_; }
-
-  // The process ends in order: what it writes, it writes to the end. Returns: that save().
-  std::optional<std::uint64_t> finish();
-  bool writes() const { return writing_ != nullptr; }
+  // The save() that is being written, or else the last one that was.
+  std::optional<std::uint64_t> newest_save() const { return saving_ ? saving_ : saved_; }
+  // The process ends in order: what it writes, it writes to the end. Nothing is called after it.
+  void finish() { storage_.reset(); }
 
  private:
-  std::uint64_t commits_after(const proto::SnapshotInfo& info) const;
-  std::size_t slot_for(const proto::SnapshotInfo& next, std::uint64_t keep) const;
-  void write(const std::shared_ptr<SavedSnapshot>& next, std::size_t slot);
-  void begin_sync();
-  void end_sync(std::uint64_t position, std::uint64_t items);
-
-  Events& events_;
-  SnapshotDisk& disk_;
+  std::unique_ptr<server::Storage> storage_;
+  StorageRecord& record_;
   Hooks hooks_;
   Bug bug_;
-  std::shared_ptr<SavedSnapshot> writing_;
-  std::size_t writing_slot_ = 0;
-  std::uint64_t writing_behind_ = 0;  // so much of the journal is on disk before it
-  std::optional<Result<void>> saved_;
+  std::vector<proto::SnapshotInfo> found_;
+  std::optional<std::uint64_t> saving_, saved_;
+  StorageRecord::Number last_ = 0;  // addition
   struct Unmarked {
-    std::size_t part = 0, addition = 0;
+    StorageRecord::Number addition = 0;
     std::uint64_t position = 0;
   };
   std::vector<Unmarked> unmarked_;
-  std::uint64_t position_ = 0, synced_ = 0, told_ = 0;
-  bool syncing_ = false, sync_again_ = false;
-  std::shared_ptr<bool> lives_ = std::make_shared<bool>(true);
   std::deque<Marked> marked_;  // not told yet
+  std::uint64_t told_ = 0;
   std::optional<std::uint64_t> replayed_;
-  bool refused_ = false;  // an addition found no room
   // So often the journal has begun to go on from nothing; the same when the save began that comes.
   std::uint64_t breaks_ = 0, saving_breaks_ = 0;
   bool holds_answers_ = false;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "proto/routes.hpp"
+#include "tests/proto/samples.hpp"
 #include "tests/simulation/world.hpp"
 
 namespace rubato::simulation {
@@ -11,6 +13,8 @@ namespace {
 
 constexpr Duration kCopyLook = Duration::from_ms(100);  // until the copy of a worker has ended
 constexpr Duration kRestartSoon = Duration::from_seconds(1);
+constexpr Duration kSlowBefore = Duration::from_seconds(15);  // the end of the run
+constexpr Duration kOffAfterKill = Duration::from_seconds(5);
 
 }  // namespace
 
@@ -23,7 +27,8 @@ Node& World::node_of(const std::string& name) {
 void World::plan_faults() {
   for (const Fault& fault : plan_.faults)
     events_.at(Instant{} + Duration::from_seconds(fault.at), [this, &fault] {
-      const bool later = fault.kind == FaultKind::ResetAtEnd || fault.kind == FaultKind::CutAtEnd;
+      const bool later = fault.kind == FaultKind::ResetAtEnd || fault.kind == FaultKind::CutAtEnd ||
+                         fault.kind == FaultKind::SlowAtEnd;
       if (later || events_.now() >= heals_at_) return;
       history_.line(events_.now(), "fault: " + to_line(fault));
       apply(fault);
@@ -82,24 +87,34 @@ void World::apply(const Fault& fault) {
       network_.set_mischief({.repeat = fault.amount});
       return until_healed(fault.lasts, [this] { network_.set_mischief({}); });
     case FaultKind::SlowDisk:
-      node->snapshots.write = Duration::from_seconds(fault.amount);
-      node->snapshots.more_sync = Duration::from_seconds(fault.amount / 20);
+      node->disk->write = Duration::from_seconds(fault.amount);
+      node->disk->more_sync = Duration::from_seconds(fault.amount / 20);
       return until_healed(fault.lasts, [node] {
-        node->snapshots.write = Duration::from_ms(50);
-        node->snapshots.more_sync = {};
+        node->disk->write = Duration::from_ms(50);
+        node->disk->more_sync = {};
       });
     case FaultKind::FullDisk:
-      node->snapshots.full = true;
-      node->journal.set_full(true);
-      return until_healed(fault.lasts, [node] {
-        node->snapshots.full = false;
-        node->journal.set_full(false);
-      });
+      node->disk->full = true;
+      return until_healed(fault.lasts, [node] { node->disk->full = false; });
+    case FaultKind::ReadOnly:
+      node->disk->read_only = true;
+      return until_healed(fault.lasts, [node] { node->disk->read_only = false; });
+    case FaultKind::Misdirect:
+      node->flipped = true;
+      node->disk->misdirected = static_cast<int>(fault.amount);
+      node->damages += node->disk->misdirected;
+      if (node->role == proto::Role::Scheduler) node->last_state.clear();
+      return until_healed(fault.lasts, [node] { node->disk->misdirected = 0; });
     case FaultKind::PowerOff:
       return power_off(*node, lasts);
     case FaultKind::PowerOffAll:
       for (const auto& each : nodes_) power_off(*each, lasts * (0.5 + rng_.uniform()));
       return;
+    case FaultKind::PowerAfterKill:
+      kill(*node, lasts);
+      return events_.after(lasts + Duration::from_seconds(fault.amount), [this, node] {
+        if (events_.now() < heals_at_) power_off(*node, kOffAfterKill);
+      });
     case FaultKind::FlipBit:
       return flip_bit(*node);
     case FaultKind::Join:
@@ -111,10 +126,11 @@ void World::apply(const Fault& fault) {
       node->process->worker->on_interrupt(clock(*node->process));
       return speak(*node->process);
     case FaultKind::Restart:
-      if (!node->process || node->process->frozen) return;
-      node->restarts_after = lasts;
-      node->process->server->on_interrupt(clock(*node->process));
-      return speak(*node->process);
+      return restart(*node, lasts);
+    case FaultKind::RestartAll:
+      for (const auto& each : nodes_)
+        if (each->role != proto::Role::Worker) restart(*each, lasts * (0.5 + rng_.uniform()));
+      return;
     case FaultKind::SecondStart:
       if (!node->process) return;
       node->twice = true;
@@ -127,6 +143,11 @@ void World::apply(const Fault& fault) {
     case FaultKind::Boast:
       node->boasts += static_cast<int>(fault.amount);
       return;
+    case FaultKind::BadLoss:
+      node->bad_losses += static_cast<int>(fault.amount);
+      return;
+    case FaultKind::WrongKinds:
+      return wrong_kinds(*node, static_cast<int>(fault.amount));
     case FaultKind::Strangers:
       return strangers(static_cast<int>(fault.amount));
     case FaultKind::WallClock:
@@ -134,6 +155,7 @@ void World::apply(const Fault& fault) {
       return;
     case FaultKind::ResetAtEnd:
     case FaultKind::CutAtEnd:
+    case FaultKind::SlowAtEnd:
       return;
   }
 }
@@ -153,13 +175,21 @@ void World::kill_again(Node& node, int times, Duration between) {
                 [this, &node, times, between] { kill_again(node, times - 1, between); });
 }
 
+// It is interrupted, ends in order, and another begins later.
+void World::restart(Node& node, Duration back_after) {
+  Process* const process = node.process;
+  if (!process || process->frozen) return;
+  node.restarts_after = back_after;
+  if (process->scheduler) return end(*process, 130, "interrupted");
+  process->server->on_interrupt(clock(*process));
+  speak(*process);
+}
+
 void World::power_off(Node& node, Duration off) {
   if (node.process) end(*node.process, std::nullopt, "loses power", Network::Ended::PowerOff, off);
   node.clock = Duration::from_seconds(1 + 20 * rng_.uniform());
-  if (node.role == proto::Role::Scheduler) {
-    node.journal.lose_power(events_.now(), rng_);
-    node.last_state.clear();
-  }
+  node.disk->lose_power(rng_);
+  node.last_state.clear();
   start_after(node, off);
 }
 
@@ -241,15 +271,46 @@ void World::swizzle(double seconds) {
 }
 
 // Somebody who has found the scheduler's port.
-void World::strangers(int count) {
+ProcessId World::make_stranger() {
   const auto stranger = static_cast<ProcessId>(processes_.size() + 1);
-  const auto place = static_cast<Place>(nodes_.size());
   auto nobody = std::make_unique<Process>();
   nobody->id = stranger;
   nobody->ended = true;
   by_id_[stranger] = nobody.get();
   processes_.push_back(std::move(nobody));
-  network_.open(stranger, place, false);
+  network_.open(stranger, static_cast<Place>(nodes_.size()), false);
+  return stranger;
+}
+
+// A member that lies: its own process does not hear the answers.
+void World::wrong_kinds(Node& node, int count) {
+  const Process* const process = node.process;
+  if (!process) return;
+  proto::NodeId sender{node.role, 0};
+  if (process->server && process->server->id()) sender = *process->server->id();
+  if (process->worker && process->worker->id()) sender = *process->worker->id();
+  const auto all = proto::samples::every_message();
+  const ProcessId stranger = make_stranger();
+  for (const auto& to : nodes_) {
+    if (to->role == proto::Role::Worker) continue;
+    const auto peer = network_.connect(stranger, to->place);
+    for (int i = 0; i < count; ++i) {
+      proto::Message message = all[rng_.below(all.size())];
+      if (has_route(node.role, to->role, message.body)) continue;
+      message.cluster = kCluster;
+      message.sender = sender;
+      message.incarnation = process->incarnation;
+      auto parcel = std::make_shared<Parcel>();
+      parcel->from = stranger;
+      parcel->sent = events_.now();
+      parcel->frame = proto::encode(message);
+      network_.send(stranger, peer, std::move(parcel));
+    }
+  }
+}
+
+void World::strangers(int count) {
+  const ProcessId stranger = make_stranger();
   const auto peer = network_.connect(stranger, 0);
   for (int i = 0; i < count; ++i) {
     auto parcel = std::make_shared<Parcel>();
@@ -273,14 +334,18 @@ void World::strangers(int count) {
 
 void World::flip_bit(Node& node) {
   node.flipped = true;
-  if (node.role == proto::Role::Scheduler) {
-    node.journal.flip_bit(rng_);
-    node.last_state.clear();
-    return;
-  }
-  if (node.snapshots.journals && rng_.below(2) == 0) return node.snapshots.damage_journal(rng_);
-  auto& slot = node.snapshots.slots[rng_.below(node.snapshots.slots.size())];
-  if (slot) slot->damaged = true;
+  ++node.damages;
+  node.disk->flip_bit(rng_);
+  node.last_state.clear();
+}
+
+// A snapshot is still being written when the run ends.
+void World::slow_at_end(Instant stop) {
+  for (const Fault& fault : plan_.faults)
+    if (fault.kind == FaultKind::SlowAtEnd)
+      events_.at(stop - kSlowBefore, [this, &fault] {
+        node_of(fault.node).disk->write = Duration::from_seconds(fault.amount);
+      });
 }
 
 void World::at_end(const Fault& fault) {

@@ -17,6 +17,7 @@ inline const std::vector<KindRow>& violation_kinds() {
       {"above-limits", "no message is above the limits of the protocol"},
       {"answered-lost", "a server that had what it answered on its disk has it when it comes back"},
       {"crash", "no core breaks an invariant of its own"},
+      {"end-lost", "a run that ends in order has its end on disk, or says what it lacks"},
       {"ended-early", "a run does not end before it is told to"},
       {"exactly-once", "each commit is in the parameters once, and an answered one is in them"},
       {"false-word", "a process that is told of a later one of its name has one"},

@@ -20,6 +20,12 @@ proto::JoinTiming join_timing() {
 
 }  // namespace
 
+int code_of(ErrorCode code) {
+  const bool to_mend =
+      code == ErrorCode::BadInput || code == ErrorCode::Refused || code == ErrorCode::Unsupported;
+  return to_mend ? 2 : 1;
+}
+
 std::uint64_t parameters_of(const Plan& plan) {
   return static_cast<std::uint64_t>(plan.servers) * kChunksOfShard * kChunkElements;
 }

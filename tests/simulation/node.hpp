@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "scheduler/durable_scheduler.hpp"
+#include "scheduler/journal_file.hpp"
 #include "server/server_core.hpp"
 #include "tests/simulation/disk.hpp"
 #include "tests/simulation/network.hpp"
@@ -43,6 +44,9 @@ struct Process {
   Incarnation incarnation = 0;
   Duration clock;  // its steady clock is ahead of the world's by so much
 
+  std::unique_ptr<ProcessDisk> disk;              // null: a worker has none
+  std::optional<scheduler::JournalFile> journal;  // of a scheduler
+
   // One of them.
   std::unique_ptr<scheduler::DurableScheduler> scheduler;
   std::unique_ptr<server::ServerCore> server;
@@ -63,7 +67,7 @@ struct Process {
   Incarnation run = 0;
 
   // Of a server. The storage is the core's.
-  SnapshotStorage* storage = nullptr;
+  WatchedStorage* storage = nullptr;
   bool loses = false;                   // it has said that commits are lost with it
   std::optional<std::uint64_t> loaded;  // the save that it goes on from
   std::uint64_t loaded_number = 0;      // and the number by which it asked for it
@@ -92,17 +96,19 @@ struct Node {
 
   Duration clock;  // of its machine
   Duration wall;   // of its machine, ahead of the true time
-  SnapshotDisk snapshots;
-  JournalDisk journal;
+  std::unique_ptr<MachineDisk> disk;
+  std::unique_ptr<StorageRecord> record;  // of a server
 
   int not_finite = 0;          // so many updates to come
   bool lies = false;           // and does not say so
   int spoilt = 0;              // updates of its that held a NaN
+  int bad_losses = 0;          // so many steps to come
   int boasts = 0;              // so many reports to come
   bool boasted = false;        // one at least
   int commits_since_heal = 0;  // answered
   bool left_out = false;       // the scheduler has let others go on without it
-  bool flipped = false;        // a bit, in what lay on its disk
+  bool flipped = false;        // a bit, in what lay on its disk; or a write went elsewhere
+  int damages = 0;             // so many, at most
 
   // Of a server: what its last process had, and what the scheduler said to be lost.
   std::optional<std::uint64_t> last_commits;
@@ -115,6 +121,9 @@ struct Node {
   std::string last_state;
   Instant last_run_now;
 };
+
+// The exit code of a process that failed.
+int code_of(ErrorCode code);
 
 // How the cores of a plan are made.
 inline constexpr std::uint64_t kCluster = 0x51;

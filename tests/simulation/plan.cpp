@@ -24,7 +24,7 @@ struct FaultRow {
   double least, most;
 };
 
-constexpr std::array<FaultRow, 29> kKinds = {{
+constexpr std::array<FaultRow, 36> kKinds = {{
     {FaultKind::Kill, "kill", Whom::Any, false, 1, 8, 0, 0},
     {FaultKind::KillAll, "kill-all", Whom::Nobody, false, 1, 8, 0, 0},
     {FaultKind::Again, "again", Whom::Any, false, 0.5, 8, 2, 8},
@@ -42,18 +42,25 @@ constexpr std::array<FaultRow, 29> kKinds = {{
     {FaultKind::FullDisk, "full-disk", Whom::Keeper, false, 5, 40, 0, 0},
     {FaultKind::PowerOff, "power-off", Whom::Any, false, 5, 30, 0, 0},
     {FaultKind::PowerOffAll, "power-off-all", Whom::Nobody, false, 5, 30, 0, 0},
+    {FaultKind::PowerAfterKill, "power-after-kill", Whom::Any, false, 0.5, 4, 0.2, 6},
+    {FaultKind::ReadOnly, "read-only", Whom::Keeper, false, 5, 40, 0, 0},
+    {FaultKind::Misdirect, "misdirect", Whom::Keeper, false, 5, 40, 1, 2.99},
     {FaultKind::FlipBit, "flip-bit", Whom::Keeper, false, 0, 0, 0, 0},
     {FaultKind::Join, "join", Whom::Worker, false, 0, 0, 0, 0},
     {FaultKind::Leave, "leave", Whom::Worker, false, 0, 0, 0, 0},
     {FaultKind::Restart, "restart", Whom::Server, false, 0.5, 8, 0, 0},
+    {FaultKind::RestartAll, "restart-all", Whom::Nobody, false, 0.5, 8, 0, 0},
     {FaultKind::SecondStart, "second-start", Whom::Worker, false, 0, 0, 0, 0},
     {FaultKind::NotFinite, "not-finite", Whom::Worker, false, 0, 0, 1, 12},
     {FaultKind::Lie, "lie", Whom::Worker, false, 0, 0, 1, 12},
     {FaultKind::Boast, "boast", Whom::Worker, false, 0, 0, 1, 3},
+    {FaultKind::BadLoss, "bad-loss", Whom::Worker, false, 0, 0, 1, 12},
+    {FaultKind::WrongKinds, "wrong-kinds", Whom::Any, false, 0, 0, 5, 40},
     {FaultKind::Strangers, "strangers", Whom::Nobody, false, 0, 0, 10, 100},
     {FaultKind::WallClock, "wall-clock", Whom::Nobody, false, 0, 0, -600, 900},
     {FaultKind::ResetAtEnd, "reset-at-end", Whom::Any, false, 0, 0, 0, 0},
     {FaultKind::CutAtEnd, "cut-at-end", Whom::Any, false, 1, 6, 0, 0},
+    {FaultKind::SlowAtEnd, "slow-at-end", Whom::Server, false, 0, 0, 1, 10},
 }};
 
 const FaultRow& row_of(FaultKind kind) {
@@ -112,8 +119,8 @@ Plan make_plan(std::uint64_t seed) {
   static const std::vector<std::string> kModels = {"bsp", "ssp", "asp", "adsp"};
   plan.sync = pick(rng, kModels);
   plan.staleness = 1 + static_cast<int>(rng.below(4));
-  plan.servers = 1 + static_cast<int>(rng.below(3));
-  plan.workers = 2 + static_cast<int>(rng.below(4));
+  plan.servers = 1 + static_cast<int>(rng.below(4));
+  plan.workers = 2 + static_cast<int>(rng.below(7));
   plan.spare = static_cast<int>(rng.below(3));
   plan.seeds = Rng(seed, 1, 1).below(4) == 0;
   plan.journal = Rng(seed, 1, 2).below(3) == 0;
@@ -128,8 +135,9 @@ Plan make_plan(std::uint64_t seed) {
   std::vector<const FaultRow*> drawn;
   // Some faults only meet when they come often.
   static const std::vector<FaultKind> kOfDisks = {
-      FaultKind::Kill,     FaultKind::KillAll,     FaultKind::Again,  FaultKind::PowerOff,
-      FaultKind::SlowDisk, FaultKind::PowerOffAll, FaultKind::Freeze, FaultKind::Isolate};
+      FaultKind::Kill,           FaultKind::KillAll,       FaultKind::Again,  FaultKind::PowerOff,
+      FaultKind::SlowDisk,       FaultKind::PowerOffAll,   FaultKind::Freeze, FaultKind::Isolate,
+      FaultKind::PowerAfterKill, FaultKind::PowerAfterKill};
   const bool disks = rng.below(3) == 0;
   for (std::size_t i = 0; i < kinds; ++i)
     drawn.push_back(disks ? &row_of(kOfDisks[rng.below(kOfDisks.size())])

@@ -31,18 +31,25 @@ enum class FaultKind {
   FullDisk,   // of a server or the scheduler
   PowerOff,   // of one machine for `lasts`: what was not written is gone
   PowerOffAll,
-  FlipBit,      // in what lies on the disk of `node`
-  Join,         // a worker that is not there begins
-  Leave,        // a worker is interrupted, and does not come back by itself
-  Restart,      // a server is interrupted, ends in order, and another begins `lasts` later
-  SecondStart,  // a worker is started again while it runs
-  NotFinite,    // so many (`amount`) updates of a worker hold a NaN
-  Lie,          // the same, and it does not say so
-  Boast,        // so many (`amount`) reports of a worker tell of absurd steps
-  Strangers,    // so many (`amount`) frames of noise and questions reach the scheduler
-  WallClock,    // of the scheduler's machine jumps by `amount` seconds
-  ResetAtEnd,   // `node` loses its connections when the run ends
-  CutAtEnd,     // `node` is isolated for `lasts` from then on
+  PowerAfterKill,  // Kill, and a loss of power `amount` seconds after the next process has begun
+  ReadOnly,        // the disk of a server or the scheduler, for `lasts`
+  Misdirect,       // so many (`amount`) writes of a server or the scheduler land elsewhere
+  FlipBit,         // in what lies on the disk of `node`
+  Join,            // a worker that is not there begins
+  Leave,           // a worker is interrupted, and does not come back by itself
+  Restart,         // a server is interrupted, ends in order, and another begins `lasts` later
+  RestartAll,      // so are all servers, and the scheduler
+  SecondStart,     // a worker is started again while it runs
+  NotFinite,       // so many (`amount`) updates of a worker hold a NaN
+  Lie,             // the same, and it does not say so
+  Boast,           // so many (`amount`) reports of a worker tell of absurd steps
+  BadLoss,         // so many (`amount`) steps of a worker have a loss that is not finite
+  WrongKinds,  // so many (`amount`) messages in the name of `node` that it never sends reach all
+  Strangers,   // so many (`amount`) frames of noise and questions reach the scheduler
+  WallClock,   // of the scheduler's machine jumps by `amount` seconds
+  ResetAtEnd,  // `node` loses its connections when the run ends
+  CutAtEnd,    // `node` is isolated for `lasts` from then on
+  SlowAtEnd,   // a server's disk takes `amount` seconds a snapshot from 15 s before on
 };
 
 struct Fault {

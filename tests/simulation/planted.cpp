@@ -1,9 +1,13 @@
 #include "tests/simulation/planted.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
+#include "base/checksum.hpp"
+#include "proto/codec.hpp"
 #include "sync/ssp.hpp"
+#include "tests/proto/samples.hpp"
 
 namespace rubato::simulation {
 namespace {
@@ -49,9 +53,9 @@ class ForgetfulRule final : public sync::CommitRule {
  public:
   explicit ForgetfulRule(std::unique_ptr<sync::CommitRule> rule) : rule_(std::move(rule)) {}
 
-  void on_start(Instant now) override {
+  void on_start(Instant now, bool anew) override {
     ++starts_;
-    rule_->on_start(now);
+    rule_->on_start(now, anew);
   }
   bool on_step_end(Instant now) override { return rule_->on_step_end(now) && starts_ == 1; }
   void on_commit_sent(Instant now) override { rule_->on_commit_sent(now); }
@@ -77,15 +81,30 @@ const std::vector<BugRow>& planted_bugs() {
       {Bug::TornSnapshot, "torn-snapshot", "snapshot-content"},
       {Bug::TwoTimelines, "two-timelines", "mixed-moments"},
       {Bug::LosesAnswered, "loses-answered", "answered-lost"},
+      {Bug::TrustsCache, "trusts-cache", "answered-lost"},
       {Bug::ReplaysTwice, "replays-twice", "snapshot-content"},
       {Bug::Overstated, "overstated", "loss-untold"},
       {Bug::UnwrittenInput, "unwritten-input", "replay-differs"},
       {Bug::ForgetsToCommit, "forgets-to-commit", "no-progress"},
+      {Bug::EndsUnsaved, "ends-unsaved", "end-lost"},
+      {Bug::PayloadKept, "payload-kept", "replay-differs"},
       {Bug::FalseRefusal, "false-refusal", "false-word"},
       {Bug::HearsNoStop, "hears-no-stop", "not-gone"},
       {Bug::MixesSeeds, "mixes-seeds", "mixed-seeds"},
   };
   return kRows;
+}
+
+std::string unreadable_record() {
+  const auto frame = proto::encode(proto::samples::commit(1, 2));
+  std::string record("\x02\x00", 2);  // a message, at the instant of the record before
+  record.append(reinterpret_cast<const char*>(frame.control.data()), frame.control.size());
+  const auto length = static_cast<std::uint32_t>(record.size());
+  const std::uint32_t parity = (length ^ length >> 8 ^ length >> 16 ^ 0xa5) & 0xff;
+  const std::uint32_t head[] = {
+      length | parity << 24,
+      static_cast<std::uint32_t>(checksum(std::as_bytes(std::span(record))))};
+  return std::string(reinterpret_cast<const char*>(head), sizeof head) + record;
 }
 
 std::unique_ptr<sync::Gate> make_gate(const std::string& model, const sync::Options& options,

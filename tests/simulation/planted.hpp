@@ -22,10 +22,13 @@ enum class Bug {
   TornSnapshot,     // a storage hands out a snapshot of which one chunk is another's
   TwoTimelines,     // a storage calls an older snapshot by the newer one's number
   LosesAnswered,    // a storage does not give back the last addition to a journal
+  TrustsCache,      // a process does not sync what an earlier one has left
   ReplaysTwice,     // a storage gives each addition to a journal twice
   Overstated,       // a storage says that a snapshot holds more commits than it does
   UnwrittenInput,   // the journal leaves out an input that changed the scheduler
   ForgetsToCommit,  // a worker's rule never commits again after it joined anew
+  EndsUnsaved,      // the transport has the scheduler hear of snapshots that the end waits for
+  PayloadKept,      // the journal has a message of a member whose payload is left out
   FalseRefusal,     // the transport has a worker hear that a later process replaced it
   HearsNoStop,      // the transport of a worker drops the Stop
   MixesSeeds,       // half of the initial values that a worker tells are another's
@@ -37,6 +40,9 @@ struct BugRow {
   std::string_view found_as;  // kind of violation
 };
 const std::vector<BugRow>& planted_bugs();
+
+// A record of a scheduler's journal, whole, of a message that cannot be read without its payload.
+std::string unreadable_record();
 
 // The parts of one process, with the bug in them.
 std::unique_ptr<sync::Gate> make_gate(const std::string& model, const sync::Options& options,

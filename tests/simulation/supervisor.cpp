@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "server/file_storage.hpp"
 #include "tests/simulation/world.hpp"
 
 namespace rubato::simulation {
@@ -11,6 +12,7 @@ namespace {
 
 constexpr Duration kRestartAfter = Duration::from_seconds(5);
 constexpr std::uint64_t kUnwrittenEvery = 60;
+const std::string kJournal = "state/scheduler.journal";
 constexpr std::int64_t kWallZero = 1'700'000'000'000'000'000;  // ns since 1970
 
 }  // namespace
@@ -38,29 +40,52 @@ void World::start(Node& node) {
   if (node.role == proto::Role::Scheduler) {
     if (!start_scheduler(process)) return;
   } else if (node.role == proto::Role::Server) {
-    start_server(process);
+    if (!start_server(process)) return;
   } else {
     start_worker(process);
   }
   speak(process);
 }
 
+ProcessDisk& World::give_disk(Process& process) {
+  ProcessDisk::Hooks hooks;
+  hooks.frozen = [&process] { return process.frozen; };
+  hooks.told = [this, id = process.id] {
+    events_.after(Duration::from_ms(1), [this, id] {
+      Process& same = *by_id_.at(id);
+      if (!same.ended && !same.frozen) speak(same);
+    });
+  };
+  process.disk = std::make_unique<ProcessDisk>(*process.node->disk, hooks, rng_.next(),
+                                               bug_ == Bug::TrustsCache);
+  return *process.disk;
+}
+
 // As nodes/scheduler_state.cpp.
 bool World::start_scheduler(Process& process) {
   Node& node = *process.node;
-  JournalDisk& disk = node.journal;
   const Instant now = clock(process);
   const std::int64_t wall = kWallZero + events_.now().ns + node.wall.ns;
-  const auto append = [this, &disk](std::string_view record) -> Result<void> {
-    if (bug_ == Bug::UnwrittenInput && ++bug_turns_ % kUnwrittenEvery == 0) return {};
-    return disk.append(events_.now(), record);
+  const auto append = [this, &process](std::string_view record) -> Result<void> {
+    const bool turn = ++bug_turns_ % kUnwrittenEvery == 0;
+    if (bug_ == Bug::UnwrittenInput && turn) return {};
+    if (bug_ == Bug::PayloadKept && turn) RUBATO_TRY(process.journal->append(unreadable_record()));
+    return process.journal->append(record);
   };
-  const auto sync = [&disk] { return disk.sync(); };
+  const auto sync = [&process] { return process.journal->sync(); };
   const auto refuse = [&](const Error& error) {
     end(process, 2, "scheduler.journal " + error.message);
     return false;
   };
-  const std::string before = disk.bytes();
+  const auto fails = [&](const Error& error) {
+    end(process, code_of(error.code), error.message);
+    return false;
+  };
+  auto journal = scheduler::JournalFile::open(kJournal, give_disk(process));
+  const auto found = journal ? journal->read() : tl::unexpected<Error>(journal.error());
+  if (!found) return fails(found.error());
+  process.journal.emplace(std::move(*journal));
+  const std::string& before = *found;
   if (before.empty()) {
     process.run = process.incarnation;
     auto core = make_scheduler(plan_, process.run);
@@ -70,12 +95,10 @@ bool World::start_scheduler(Process& process) {
                                           .schema = {},
                                           .began = now,
                                           .began_wall = wall};
-    auto done = disk.append(events_.now(), header_bytes(header));
-    if (done) done = disk.sync();
-    if (!done) {
-      end(process, 1, done.error().message);
-      return false;
-    }
+    auto done = process.journal->cut(0);
+    if (done) done = append(header_bytes(header));
+    if (done) done = sync();
+    if (!done) return fails(done.error());
     process.scheduler = std::make_unique<scheduler::DurableScheduler>(
         std::move(core), scheduler::OpenJournal{scheduler::JournalWriter(now), append, sync});
   } else {
@@ -87,7 +110,7 @@ bool World::start_scheduler(Process& process) {
       history_.violate(events_.now(), "replay-differs",
                        fmt::format("the state's hash before byte {} of the journal", *differs));
     watcher_.on_replayed(events_.now(), node, *core);
-    disk.cut(reader->position());
+    if (const auto cut = process.journal->cut(reader->position()); !cut) return fails(cut.error());
     const Duration away{wall - reader->last_wall()};
     const bool counts = away >= Duration{} && away < core->options().absent_max;
     const Instant run_now = counts ? reader->last() + away : reader->last();
@@ -100,32 +123,38 @@ bool World::start_scheduler(Process& process) {
   return true;
 }
 
-void World::start_server(Process& process) {
+bool World::start_server(Process& process) {
   Node& node = *process.node;
   const auto id = process.id;
-  SnapshotStorage::Hooks hooks;
+  auto opened = server::open_storage({.directory = "state",
+                                      .server = node.name,
+                                      .cluster = kCluster,
+                                      .journal = plan_.journal,
+                                      .disk = &give_disk(process)});
+  if (!opened) {
+    end(process, code_of(opened.error().code), opened.error().message);
+    return false;
+  }
+  WatchedStorage::Hooks hooks;
   hooks.saving = [this, &process](const server::ShardSnapshot& snapshot) {
     const std::uint64_t number = snapshot.info.number;
     if (process.model) process.model->know(number, process.model->state());
     return watcher_.on_saving(events_.now(), process, number);
   };
-  hooks.loaded = [&process](std::uint64_t number, const SavedSnapshot& snapshot) {
-    process.loaded = snapshot.save;
+  hooks.loaded = [&process](std::uint64_t number, std::uint64_t save) {
+    process.loaded = save;
     process.loaded_number = number;
   };
-  hooks.frozen = [&process] { return process.frozen; };
-  hooks.told = [this, id] {
-    events_.after(Duration::from_ms(1), [this, id] {
-      Process& same = *by_id_.at(id);
-      if (!same.ended && !same.frozen) speak(same);
-    });
+  hooks.wrong = [this, &node](const std::string& what) {
+    watcher_.on_wrong(events_.now(), node, what);
   };
-  auto storage = std::make_unique<SnapshotStorage>(events_, node.snapshots, hooks, bug_);
+  auto storage = std::make_unique<WatchedStorage>(std::move(*opened), *node.record, hooks, bug_);
   process.storage = storage.get();
   const auto scheduler = network_.connect(id, 0);
   process.server =
       make_server(plan_, node, process.incarnation, scheduler, std::move(storage), bug_);
   process.server->on_start(clock(process));
+  return true;
 }
 
 void World::start_worker(Process& process) {
@@ -148,11 +177,14 @@ void World::end(Process& process, std::optional<int> code, const std::string& wh
       node.last_answered = process.model->answered();
       node.last_setbacks = process.model->setbacks();
     }
-    const auto written = code ? process.storage->finish() : std::nullopt;
-    if (!code) node.snapshots.lose_unsynced(rng_);  // else it was written to the end
-    node.snapshots.synced_items = node.snapshots.items;
+    const auto saving = process.storage->newest_save();
+    if (code) process.storage->finish();
+    std::optional<std::uint64_t> written;
+    for (const auto& kept : node.record->on_disk())
+      if (code && saving == kept.save) written = saving;
     node.last_kept = code == 130 && !process.loses ? written : std::nullopt;
     if (plan_.journal) node.last_kept = 0;  // with its journal any snapshot has
+    if (code == 0 && process.model) watcher_.on_server_end(events_.now(), process);
   }
   if (process.scheduler) {
     const scheduler::Scheduler& core = process.scheduler->core();
@@ -161,8 +193,9 @@ void World::end(Process& process, std::optional<int> code, const std::string& wh
     if (process.journaled && !node.flipped && !core.stopped())
       node.last_state = state_text(core, node.last_run_now);
     // A run that never began leaves nothing.
-    if (code && !core.started()) node.journal.cut(0);
+    if (code && !core.started()) process.journal->remove();
   }
+  if (process.disk) code ? process.disk->die() : process.disk->kill();
   network_.close(process.id, how, off);
   std::erase(living_, &process);
   const bool latest = node.process == &process;

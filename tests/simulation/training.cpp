@@ -81,9 +81,12 @@ void World::end_step(Process& process) {
     return;
   }
   trainee.stepping = trainee.step_ended = false;
-  process.worker->on_step(
-      clock(process),
-      {.spent = Duration::from_seconds(process.node->step_seconds), .loss_sum = 32, .samples = 32});
+  const bool bad = process.node->bad_losses > 0;
+  if (bad) --process.node->bad_losses;
+  process.worker->on_step(clock(process),
+                          {.spent = Duration::from_seconds(process.node->step_seconds),
+                           .loss_sum = bad ? std::numeric_limits<double>::quiet_NaN() : 32,
+                           .samples = 32});
   if (!process.deaf()) return speak(process);
   // The loop copies; the next step begins without it.
   if (process.worker->next_action() == worker::WorkerCore::Action::Train) begin_step(process);

@@ -11,6 +11,7 @@ namespace {
 // What a scheduler cannot know at once, for each worker: a commit in flight, a Progress in flight.
 constexpr std::uint64_t kUntoldOfWorker = 3;
 constexpr double kOrdersMissed = 3;
+constexpr int kHeadsOfJournal = 3;
 // A server that the scheduler can reach speaks every 2 s.
 constexpr Duration kHeardWithin = Duration::from_seconds(5);
 // An order reaches all servers within it, or not at all.
@@ -20,6 +21,7 @@ bool meets_scheduler(const Fault& fault) {
   switch (fault.kind) {
     case FaultKind::KillAll:
     case FaultKind::PowerOffAll:
+    case FaultKind::RestartAll:
     case FaultKind::Swizzle:
     case FaultKind::Lose:
     case FaultKind::Repeat:
@@ -73,6 +75,10 @@ std::uint64_t Watcher::on_saving(Instant now, const Process& server, std::uint64
   return saves_.size() - 1;
 }
 
+void Watcher::on_wrong(Instant now, const Node& server, const std::string& what) {
+  history_.violate(now, "snapshot-content", fmt::format("{}: {}", server.name, what));
+}
+
 void Watcher::on_shard(Instant now, const Process& server, ProcessId scheduler) {
   const Node& node = *server.node;
   const std::uint64_t has = server.model->state().commits;
@@ -120,9 +126,8 @@ std::map<std::uint64_t, std::uint64_t> Watcher::on_disk(const Node& server) cons
   std::map<std::uint64_t, std::uint64_t> numbers;
   const Process* const scheduler = nodes_.front()->process;
   if (!scheduler) return numbers;
-  for (const auto& slot : server.snapshots.slots)
-    if (slot && !slot->damaged && slot->snapshot.info.run == scheduler->run)
-      numbers[slot->snapshot.info.number] = slot->save;
+  for (const auto& kept : server.record->on_disk())
+    if (kept.info.run == scheduler->run) numbers[kept.info.number] = kept.save;
   return numbers;
 }
 
@@ -147,7 +152,7 @@ void Watcher::look(Instant now) {
   const bool waits = std::ranges::any_of(all, [&](const Node* node) {
     const Process* const server = node->process;
     return !server || !server->model || now - heard_[server->incarnation] >= kHeardWithin ||
-           (server->storage && server->storage->writes());
+           (server->storage && server->storage->saving());
   });
   if (!waits) ++seconds_without_order_;
   if (seconds_without_order_ > kOrdersMissed * plan_.snapshot_every + 5)
@@ -182,6 +187,7 @@ void Watcher::on_end_of_healing(Instant now, Instant healed) {
 void Watcher::on_scheduler_line(Instant now, const std::string& text) {
   history_.line(now, "scheduler: " + text);
   if (plan_.seeds && text.starts_with("training starts")) on_training(now);
+  if (text.starts_with("the run ends without a snapshot of its end")) unsaved_told_ = true;
   const bool left_out = text.find("they go on without it") != text.npos &&
                         text.find(" lost: has not committed") != text.npos;
   const auto lost = text.find(" is back ") != text.npos ? number_lost(text) : std::nullopt;
@@ -193,6 +199,18 @@ void Watcher::on_scheduler_line(Instant now, const std::string& text) {
     else
       node->said_lost = lost;
   }
+}
+
+// With a journal all that was answered is there anyway.
+void Watcher::on_server_end(Instant now, const Process& server) {
+  if (plan_.journal || unsaved_told_ || run_given_up_) return;
+  const std::uint64_t commits = server.server->commits();
+  std::uint64_t kept = 0;
+  for (const auto& each : server.node->record->on_disk()) kept = std::max(kept, each.info.commits);
+  if (kept < commits)
+    history_.violate(now, "end-lost",
+                     fmt::format("{} ends with {} commits, and its disk has {}", server.node->name,
+                                 commits, kept));
 }
 
 void Watcher::on_training(Instant now) {
@@ -240,6 +258,8 @@ bool Watcher::on_end(Instant now, const Process& process, int code, const std::s
   if (why.find("set aside") != why.npos && node.spoilt > 0) return false;
   if (why.find(" reports ") != why.npos && node.boasted) return false;
   if (why.find("scheduler.journal") != why.npos) {
+    // It has its head three times.
+    if (node.damages >= kHeadsOfJournal && why.find("is no journal") != why.npos) return true;
     history_.violate(now, "journal-refused", why);
     return true;
   }

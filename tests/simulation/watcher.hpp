@@ -27,6 +27,8 @@ class Watcher {
   void on_order() { seconds_without_order_ = 0; }
   // By the scheduler.
   void on_server_heard(Instant now, Incarnation server) { heard_[server] = now; }
+  // A storage gave what nobody has saved.
+  void on_wrong(Instant now, const Node& server, const std::string& what);
   // A server begins to write one. Returns: its number as a save.
   std::uint64_t on_saving(Instant now, const Process& server, std::uint64_t number);
   const ShardModel::State& saved_state(std::uint64_t save) const { return saves_.at(save).state; }
@@ -43,6 +45,8 @@ class Watcher {
   void on_scheduler_line(Instant now, const std::string& text);
   // Training starts. All shards that are there hold the values of one worker.
   void on_training(Instant now);
+  // A server has heard that the run is over, and ends.
+  void on_server_end(Instant now, const Process& server);
   // A process ended by itself. Returns: whether the run cannot go on without it.
   bool on_end(Instant now, const Process& process, int code, const std::string& why, bool stopped);
   // Another process of the scheduler has heard the journal.
@@ -67,6 +71,7 @@ class Watcher {
   // By the scheduler's process and the number: the first save that a shard went on from.
   std::map<std::pair<ProcessId, std::uint64_t>, std::uint64_t> restored_;
   bool run_given_up_ = false;
+  bool unsaved_told_ = false;  // that the run ends without a snapshot of its end
   int seconds_without_order_ = 0;
   Incarnation had_common_ = 0;            // the run whose servers had a snapshot in common
   std::map<Incarnation, Instant> heard_;  // when a scheduler heard a server last

@@ -14,7 +14,7 @@ constexpr Duration kSlowestSync = Duration::from_ms(50);  // of a disk without a
 constexpr std::uint64_t kChunkTwiceEvery = 40;
 constexpr std::uint64_t kFalseRefusalAt = 120;
 
-std::vector<std::unique_ptr<Node>> make_nodes(const Plan& plan) {
+std::vector<std::unique_ptr<Node>> make_nodes(const Plan& plan, Events& events) {
   std::vector<std::unique_ptr<Node>> nodes;
   const auto add = [&](proto::Role role, std::uint32_t index, const std::string& name) {
     auto node = std::make_unique<Node>();
@@ -22,7 +22,9 @@ std::vector<std::unique_ptr<Node>> make_nodes(const Plan& plan) {
     node->index = index;
     node->place = static_cast<Place>(nodes.size());
     node->name = name;
-    node->snapshots.journals = plan.journal;
+    node->disk = std::make_unique<MachineDisk>(events);
+    if (role == proto::Role::Server)
+      node->record = std::make_unique<StorageRecord>(*node->disk, name, kCluster);
     nodes.push_back(std::move(node));
   };
   add(proto::Role::Scheduler, 0, "scheduler");
@@ -50,7 +52,7 @@ World::World(const Plan& plan, History& history, Bug bug)
       history_(history),
       bug_(bug),
       rng_(plan.seed, 2, 0),
-      nodes_(make_nodes(plan)),
+      nodes_(make_nodes(plan, events_)),
       network_(events_, Rng(plan.seed, 3, 0), nodes_.size() + 1,
                [this](ProcessId to, proto::PeerId peer, std::uint64_t pipe,
                       const ParcelPtr& parcel) { deliver(to, peer, pipe, parcel); }),
@@ -58,7 +60,7 @@ World::World(const Plan& plan, History& history, Bug bug)
       heals_at_(Instant{} + Duration::from_seconds(plan.faults_end)) {
   for (const auto& node : nodes_) node->clock = Duration::from_seconds(1 + 1000 * rng_.uniform());
   Rng disks(plan.seed, 4, 0);
-  for (const auto& node : nodes_) node->snapshots.sync = kSlowestSync * disks.uniform();
+  for (const auto& node : nodes_) node->disk->sync = kSlowestSync * disks.uniform();
 }
 
 void World::run() {
@@ -73,6 +75,7 @@ void World::run() {
     events_.at(Instant{} + Duration::from_seconds(second),
                [this] { watcher_.look(events_.now()); });
   const Instant stop = heals_at_ + Duration::from_seconds(kHealingSeconds);
+  slow_at_end(stop);
   while (!given_up_ && step(stop)) continue;
   if (given_up_) return;
   events_.advance(stop);
@@ -210,7 +213,7 @@ void World::to_server(Process& process, proto::PeerId peer, const ParcelPtr& par
   if (process.model) {
     if (const auto* list = std::get_if<proto::Members>(&message.body))
       process.model->on_members(*list);
-    process.model->on_request(peer, message);
+    if (!process.server->writes_last()) process.model->on_request(peer, message);
   }
   if (bug_ == Bug::ChunkTwice && std::holds_alternative<proto::Commit>(message.body) &&
       ++bug_turns_ % kChunkTwiceEvery == 0) {
@@ -229,9 +232,9 @@ void World::to_server(Process& process, proto::PeerId peer, const ParcelPtr& par
   process.model = std::make_unique<ShardModel>(history_, process.node->name, plan_, range.count(),
                                                std::move(restored),
                                                std::get<proto::Welcome>(message.body).setbacks);
-  for (const auto& slot : process.node->snapshots.slots)
-    if (slot && slot->snapshot.info.run == message.incarnation)
-      process.model->know(slot->snapshot.info.number, watcher_.saved_state(slot->save));
+  for (const auto& kept : process.node->record->on_disk())
+    if (kept.info.run == message.incarnation)
+      process.model->know(kept.info.number, watcher_.saved_state(kept.save));
   watcher_.on_shard(events_.now(), process, parcel->from);
 }
 
@@ -282,7 +285,10 @@ void World::speak(Process& process) {
       history_.line(events_.now(), "scheduler: warning: " + *warning);
     }
     while (const auto out = process.scheduler->poll_send()) {
-      if (std::holds_alternative<proto::Save>(out->message.body)) watcher_.on_order();
+      if (const auto* order = std::get_if<proto::Save>(&out->message.body)) {
+        watcher_.on_order();
+        ordered_ = order->number;
+      }
       send(process, out->to, out->message);
     }
   }
@@ -336,6 +342,12 @@ void World::send(Process& process, proto::PeerId to, const proto::Message& messa
     proto::Message absurd = message;
     std::get<proto::Progress>(absurd.body).steps += proto::kNumberMax / 2;
     parcel->frame = proto::encode(absurd);
+  } else if (bug_ == Bug::EndsUnsaved && stopped_ && node.role == proto::Role::Server &&
+             std::holds_alternative<proto::Heartbeat>(message.body)) {
+    proto::Message false_word = message;
+    std::get<proto::Heartbeat>(false_word.body).saved = ordered_;
+    std::get<proto::Heartbeat>(false_word.body).saving = 0;
+    parcel->frame = proto::encode(false_word);
   } else {
     parcel->frame = proto::encode(message);
   }
@@ -347,12 +359,6 @@ void World::send(Process& process, proto::PeerId to, const proto::Message& messa
 }
 
 void World::end_if_over(Process& process) {
-  const auto code_of = [](ErrorCode code) {
-    return code == ErrorCode::BadInput || code == ErrorCode::Refused ||
-                   code == ErrorCode::Unsupported
-               ? 2
-               : 1;
-  };
   if (process.scheduler) {
     if (!process.scheduler->core().over()) return;
     return end(process, stopped_ ? 0 : 1, *process.scheduler->stopped());

@@ -69,12 +69,13 @@ class World {
   void start(Node& node);
   void start_after(Node& node, Duration time);
   bool start_scheduler(Process& process);
-  void start_server(Process& process);
+  bool start_server(Process& process);
   void start_worker(Process& process);
   // `code`: 0 to 2, 130; nothing: it was killed.
   void end(Process& process, std::optional<int> code, const std::string& why,
            Network::Ended how = Network::Ended::Orderly, Duration off = {});
   void bury(Process& process);
+  ProcessDisk& give_disk(Process& process);
 
   // --- faults.cpp --------------------------------------------------------------------------------
   void plan_faults();
@@ -83,6 +84,7 @@ class World {
   void until_healed(double seconds, std::function<void()> undo);
   void kill(Node& node, Duration back_after);
   void kill_again(Node& node, int times, Duration between);
+  void restart(Node& node, Duration back_after);
   void power_off(Node& node, Duration off);
   void freeze(Node& node, double seconds);
   void thaw(Process& process);
@@ -90,9 +92,12 @@ class World {
   void isolate(Node& node, double seconds);
   void flap(Node& node, Instant until);
   void swizzle(double seconds);
+  ProcessId make_stranger();
+  void wrong_kinds(Node& node, int count);
   void strangers(int count);
   void flip_bit(Node& node);
   void join(Node& node);
+  void slow_at_end(Instant stop);
   void at_end(const Fault& fault);
   Node& node_of(const std::string& name);
 
@@ -112,6 +117,7 @@ class World {
   Instant heals_at_;
   int commits_ = 0;
   std::uint64_t bug_turns_ = 0;
+  std::uint64_t ordered_ = 0;  // the last snapshot
 };
 
 }  // namespace rubato::simulation

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "sync/local_steps.hpp"
+#include "sync/semi_sync.hpp"
 #include "tests/sync/trace.hpp"
 
 namespace rubato::sync {
@@ -52,6 +53,53 @@ TEST_CASE("the commit overhead is taken off the interval, averaged with factor 0
 33 step -> commit
 )";
   CHECK(replay_rule(rule, trace) == trace);
+}
+
+// Servers may come back more often than a worker commits.
+TEST_CASE("a return does not begin the interval anew, and what was due is due") {
+  AdspRule rule(kGamma);
+  const std::string trace = R"(
+0 start
+30 step -> train on
+31 return
+50 return
+59.9 step -> train on
+60 step -> commit
+60 sent
+62 return
+63 step -> commit
+63 sent
+64 reply 1
+90 return
+120 step -> train on
+120.5 step -> commit
+)";
+  CHECK(replay_rule(rule, trace) == trace);
+}
+
+TEST_CASE("a period and a number of steps go on after a return, unless the update is dropped") {
+  CommitPeriod period;
+  period.on_directive(Instant{}, {.period = kGamma});
+  const std::string timed = R"(
+0 start
+50 return
+59 step -> train on
+60 step -> commit
+)";
+  CHECK(replay_rule(period, timed) == timed);
+  LocalSteps steps(3);
+  const std::string counted = R"(
+0 start
+1 step -> train on
+2 return
+3 step -> train on
+4 start
+5 step -> train on
+6 step -> train on
+7 return
+8 step -> commit
+)";
+  CHECK(replay_rule(steps, counted) == counted);
 }
 
 TEST_CASE("lateness is taken off the next interval, so that counts do not drift") {

@@ -36,7 +36,7 @@ class AdspWorld {
       workers_.push_back(
           {.world = worker, .rule = std::make_unique<AdspRule>(options.check_period)});
       tuner_.on_join({}, {id});
-      workers_.back().rule->on_start({});
+      workers_.back().rule->on_start({}, true);
       begin_step(workers_.back());
     }
     tuner_.on_start({});

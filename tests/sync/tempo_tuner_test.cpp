@@ -106,7 +106,7 @@ class TempoWorld {
 TEST_CASE("tempo: commits whenever it can, is applied at once, and trains on meanwhile") {
   CHECK(make_gate("tempo", {})->streams());
   const auto rule = make_commit_rule("tempo", {});
-  rule->on_start({});
+  rule->on_start({}, true);
   CHECK(rule->on_step_end(at_seconds(1)));
   CHECK(overlap("tempo", {}) == Overlap::UnlessQuick);
   CHECK(averages("tempo"));
@@ -535,7 +535,7 @@ TEST_CASE("tempo: a byte budget sets commits apart, as many as there are workers
   CHECK(told() == std::vector<double>{2, 2});
 
   const auto rule = make_commit_rule("tempo", {});
-  rule->on_start({});
+  rule->on_start({}, true);
   rule->on_directive({}, {.period = Duration::from_seconds(2)});
   CHECK(rule->on_step_end(at_seconds(1)));  // the first may go at once
   rule->on_commit_sent(at_seconds(1));

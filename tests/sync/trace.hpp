@@ -114,7 +114,7 @@ inline std::string replay_rule(CommitRule& rule, const std::string& trace) {
     std::string kind;
     event >> seconds >> kind >> value;
     const Instant now = at_seconds(seconds);
-    if (kind == "start") rule.on_start(now);
+    if (kind == "start" || kind == "return") rule.on_start(now, kind == "start");
     if (kind == "sent") rule.on_commit_sent(now);
     if (kind == "reply") rule.on_reply(now, Duration::from_seconds(value));
     if (kind == "rate") rule.on_directive(now, {.commit_rate = value});

@@ -325,6 +325,12 @@ TEST_CASE("a summary from a stranger is checked before it is believed") {
   }
   for (const char* moments : {"[2,1e308,2.0]", "[2,-1e308,2.0]", "[2,2.0,1e300]"})
     CHECK(changed("[2,2.0,2.0]", moments) == "a data summary that column \"x\" contradicts itself");
+  // Names that people read.
+  CHECK(changed("\"p\"", "\"p\\u001b[2J\"") ==
+        "the class \"p?[2J\" holds U+001B, which is not shown; write it without");
+  CHECK(changed("\"u\"", "\"u\\u202e\"").starts_with("the category \"u?\" holds U+202E"));
+  CHECK(changed("\"x\"", "\"x\\u200b\"").starts_with("the column \"x?\" holds U+200B"));
+  CHECK(changed("\"y\"", "\"y\\n\"").starts_with("the label's column \"y?\" holds U+000A"));
   CHECK(summary_of("").error().message.starts_with("a data summary that cannot be read"));
   CHECK(summary_of(std::string(kSchemaBytesMax + 1, ' ')).error().message ==
         "a data summary of 16777217 bytes; the limit is 16777216");

@@ -30,7 +30,7 @@ struct RuleNotes {
 class NotingRule final : public sync::CommitRule {
  public:
   explicit NotingRule(RuleNotes& notes) : notes_(notes) {}
-  void on_start(Instant) override { note("start"); }
+  void on_start(Instant, bool) override { note("start"); }
   bool on_step_end(Instant) override { return ++steps_ >= notes_.every; }
   void on_commit_sent(Instant) override {
     steps_ = 0;

@@ -14,6 +14,7 @@
 #include "base/json.hpp"
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
+#include "base/utf8.hpp"
 #include "train/model/known_schema.hpp"
 #include "train/model/sparse_rows.hpp"
 
@@ -317,6 +318,24 @@ std::string fault(const ColumnSummary& column, std::uint64_t values, bool named)
   return {};
 }
 
+// The first name that hides something from people; the summary comes from another box.
+Result<void> check_names(const DataSummary& summary) {
+  const auto check = [](std::string_view what, const std::string& name) -> Result<void> {
+    if (const auto hidden = hidden_in(name))
+      return bad(fmt::format("{} \"{}\" holds {}, which is not shown; write it without", what, name,
+                             *hidden));
+    return {};
+  };
+  RUBATO_TRY(check("the label's column", summary.label));
+  RUBATO_TRY(check("the column of weights", summary.weight_column));
+  for (const ColumnSummary& column : summary.columns) {
+    RUBATO_TRY(check("the column", column.name));
+    for (const std::string& word : column.categories) RUBATO_TRY(check("the category", word));
+  }
+  for (const auto& [name, samples] : summary.classes) RUBATO_TRY(check("the class", name));
+  return {};
+}
+
 }  // namespace
 
 Result<void> check_class_count(const std::map<std::string, std::uint64_t>& classes,
@@ -559,6 +578,7 @@ Result<DataSummary> summary_of(std::string_view text) {
     DataSummary summary = parsed(text);
     if (const std::string wrong = fault(summary); !wrong.empty())
       return bad("a data summary that " + wrong);
+    RUBATO_TRY(check_names(summary));
     return summary;
   } catch (const Json::exception& error) {
     return bad(fmt::format("a data summary that cannot be read: {}", error.what()));
