@@ -198,8 +198,8 @@ class NodeLoop {
     // The codec says Refused for another protocol version only.
     if (kSpeaksToNodes<Core> && error.code == ErrorCode::Refused)
       return fail(error.code, fmt::format("{}: {}", peers_.name(*from), error.message));
-    warn(refused_, "refused a frame of " + peers_.name(*from), error);
     if constexpr (requires { core_.on_bad_frame(*from, error); }) core_.on_bad_frame(*from, error);
+    if (!core_.failure()) warn(refused_, "refused a frame of " + peers_.name(*from), error);
     return {};
   }
 

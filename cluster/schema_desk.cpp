@@ -273,6 +273,11 @@ void SchemaAsker::on_message(Instant now, PeerId from, const Message& message) {
   }
 }
 
+void SchemaAsker::on_bad_frame(PeerId from, const Error& error) {
+  if (from == options_.scheduler && error.code == ErrorCode::Refused && !answered())
+    failure_ = Error{ErrorCode::Refused, "scheduler: " + error.message};
+}
+
 void SchemaAsker::on_schema(Instant now, const proto::Schema& schema) {
   const std::uint64_t had = text_.size();
   text_.take(schema.text);

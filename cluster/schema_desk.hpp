@@ -118,6 +118,8 @@ class SchemaAsker {
 
   void on_start(Instant now);
   void on_message(Instant now, proto::PeerId from, const proto::Message& message);
+  // A scheduler of another protocol version will never answer.
+  void on_bad_frame(proto::PeerId from, const Error& error);
   void on_wakeup(Instant now);
   std::optional<proto::ToPeer> poll_send() { return outbox_.poll(); }
   std::optional<Instant> poll_wakeup() const { return joiner_.poll_wakeup(); }

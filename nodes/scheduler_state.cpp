@@ -167,7 +167,8 @@ Result<std::unique_ptr<DurableScheduler>> SchedulerState::go_on(
     std::unique_ptr<scheduler::Scheduler> core, const Resharding& servers) {
   if (!core->stopped()) RUBATO_TRY(check_servers(core->options(), servers));
   RUBATO_TRY(tell_end(std::filesystem::path(file_->path()).parent_path().string()));
-  RUBATO_TRY(file_->cut(reader_->position()));
+  RUBATO_TRY(reader_->older() ? file_->replace(reader_->renewed())
+                              : file_->cut(reader_->position()));
   const Instant now = steady_now();
   const std::int64_t wall = wall_now_ns();
   const Duration away{wall - reader_->last_wall()};

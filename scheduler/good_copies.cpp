@@ -61,6 +61,7 @@ void GoodCopies::on_told(Instant now, std::uint32_t server, const proto::Heartbe
   std::ranges::rotate(copy.more, copy.more.begin() + 1);
   copy.more.back() = difference(beat.commits, commits);
   copy.saving = beat.saving;
+  copy.tries = copy.tries || beat.saving != 0 || beat.saved != 0;
   if (beat.saved == 0 || is_void(beat.saved) || beat.saved <= copy.newest()) return;
   copy.put(beat.saved, beat.saved <= orders_.size() ? orders_[beat.saved - 1].keep : common_);
   learn(beat.saved);
@@ -163,6 +164,12 @@ bool GoodCopies::writes(Instant now, std::uint32_t server) const {
   if (copy.ordered <= copy.newest()) return false;
   const Instant at = orders_[copy.ordered - 1].at;
   return copy.told < at && now - at < kHeardWithin;
+}
+
+bool GoodCopies::keeps_none(std::uint32_t server) const {
+  const Copy& copy = servers_[server];
+  return copy.state == State::Here && !copy.tries && copy.newest() == 0 && copy.first != 0 &&
+         copy.told - orders_[copy.first - 1].at >= kHeardWithin;
 }
 
 std::uint64_t GoodCopies::unsaved(std::uint32_t server, std::uint64_t commits) const {

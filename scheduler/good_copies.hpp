@@ -59,6 +59,8 @@ class GoodCopies {
   std::optional<proto::Save> last_order(Instant now, std::uint64_t commits);
   // `server` writes a snapshot, as far as is known; or it has not been heard since a return.
   bool writes(Instant now, std::uint32_t server) const;
+  // `server` has no directory for snapshots: it has heard an order, and never says that it writes.
+  bool keeps_none(std::uint32_t server) const;
   // The commits that its newest snapshot does not have, of `commits` of the run.
   std::uint64_t unsaved(std::uint32_t server, std::uint64_t commits) const;
   // The next order is left out: what is saved now would take the place of something better.
@@ -96,6 +98,7 @@ class GoodCopies {
     Instant told = {};                                        // when it was heard last
     std::array<std::uint64_t, proto::kSnapshotsKept> disk{};  // numbers; 0: none
     std::uint64_t saving = 0;                                 // that it writes now; 0: none
+    bool tries = false;                                       // it has told of a snapshot
     std::uint64_t first = 0;    // the first that this process was told to save; 0: none
     std::uint64_t ordered = 0;  // the last of these
     // The commits in its shard, less those that workers had reported when it told of them: the

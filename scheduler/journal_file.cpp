@@ -50,6 +50,19 @@ Result<void> JournalFile::cut(std::size_t size) {
   return {};
 }
 
+Result<void> JournalFile::replace(std::string_view bytes) {
+  RUBATO_ASSIGN(auto beside, open(path_ + ".new", *disk_));
+  RUBATO_TRY(beside.cut(0));
+  RUBATO_TRY(beside.append(bytes));
+  RUBATO_TRY(beside.sync());
+  if (const auto done = disk_->rename(beside.path_, path_); !done)
+    return error_of(done.error(), path_);
+  file_ = std::move(beside.file_);
+  size_ = bytes.size();
+  named_ = false;
+  return sync();
+}
+
 Result<void> JournalFile::append(std::string_view bytes) {
   const std::array<std::span<const std::byte>, 1> pieces{std::as_bytes(std::span(bytes))};
   if (const auto done = file_->write(pieces); !done) {

@@ -28,6 +28,8 @@ class JournalFile {
   [[nodiscard]] Result<std::string> read();
   // Only the first `size` bytes stay.
   [[nodiscard]] Result<void> cut(std::size_t size);
+  // Only `bytes` stay. After a crash the file has them, or what it had. Io.
+  [[nodiscard]] Result<void> replace(std::string_view bytes);
   // All or nothing. Io.
   [[nodiscard]] Result<void> append(std::string_view bytes);
   // What was appended outlasts a loss of power. Io.

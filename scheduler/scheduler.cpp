@@ -1196,6 +1196,7 @@ bool Scheduler::last_save_over(Instant now) {
   std::vector<std::uint32_t> without;  // servers that are to have it, and have not said so
   for (std::uint32_t i = 0; i < servers_.size(); ++i) {
     if (end_.number != 0 && copies_.saved(i) >= end_.number) continue;
+    if (copies_.keeps_none(i)) continue;
     without.push_back(i);
     if (hearing_.absent(i)) continue;
     ++here;

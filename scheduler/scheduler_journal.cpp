@@ -21,7 +21,7 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::uint64_t kMagic = 0x4c4e'524a'4f54'4252;  // "RBTOJRNL"
 constexpr std::uint64_t kFormat = 6;
-constexpr std::uint64_t kOldestFormat = 5;  // without State
+constexpr std::uint64_t kOldestFormat = 5;  // of 0.2.0: without State, each Hello has its settings
 constexpr std::size_t kRecordHead = 8;
 constexpr std::size_t kRecordBytesMax = 0xffffff;
 
@@ -433,6 +433,7 @@ Result<JournalReader> JournalReader::open_at(Bytes all, std::size_t offset) {
   const auto sum = in.get<std::uint64_t>();
   if (!in.good() || sum != checksum(bytes.first(size))) return damaged_at(0);
   JournalReader reader(all);
+  reader.older_ = format < kFormat;
   JournalHeader& header = reader.header_;
   Reader fields(bytes_of(text));
   header.protocol = fields.get<std::uint64_t>();
@@ -452,6 +453,12 @@ Result<JournalReader> JournalReader::open_at(Bytes all, std::size_t offset) {
   reader.wall_at_ = header.began;
   reader.wall_ = header.began_wall;
   return reader;
+}
+
+std::string JournalReader::renewed() const {
+  std::string journal = header_bytes(header_);  // as long as it was: only the format differs
+  const Bytes records = bytes_.first(position_).subspan(journal.size());
+  return journal.append(reinterpret_cast<const char*>(records.data()), records.size());
 }
 
 std::optional<SchedulerInput> JournalReader::next() {

@@ -126,6 +126,10 @@ class JournalReader {
   // written whole. Requires: next() has come to the end.
   std::size_t torn() const { return bytes_.size() - position_; }
   bool damaged() const { return damaged_; }
+  // Of an earlier release, which would not understand the records of this one.
+  bool older() const { return older_; }
+  // The header in the format of this release, and all whole records so far.
+  std::string renewed() const;
   // The instant of the last record, on the clock of the first life.
   Instant last() const { return context_.last(); }
   // The instant of the last record by the wall clock, in ns since 1970.
@@ -143,6 +147,7 @@ class JournalReader {
   JournalContext context_{Instant{}};
   std::size_t position_ = 0;
   bool damaged_ = false;
+  bool older_ = false;
   // A reading of both clocks.
   Instant wall_at_;
   std::int64_t wall_ = 0;

@@ -381,6 +381,7 @@ void ServerCore::save(Instant now, const proto::Save& order) {
                   .state = shard_.state()},
                  order.keep);
   if (leaving_) leaving_->saves = true;
+  send(scheduler_, state_of_snapshots());  // it is waited for from now on
 }
 
 bool ServerCore::poll_saved() {
@@ -924,6 +925,11 @@ void ServerCore::send(PeerId to, proto::Body body, proto::Payload payload, Insta
 }
 
 void ServerCore::on_bad_frame(PeerId from, const Error& error) {
+  // A member keeps what it has, and waits for a scheduler that speaks its version.
+  if (from == scheduler_ && error.code == ErrorCode::Refused && !id_) {
+    failure_ = Error{ErrorCode::Refused, "scheduler: " + error.message};
+    return;
+  }
   refuse(from, proto::refusal_code(error), error.message);
 }
 

@@ -58,6 +58,7 @@ class Frames:
         self.greeting = GREETING_BYTES
 
     def feed(self, data):
+        """Returns: the bytes of all frames that are whole now, as on_control has left them."""
         rest = self.rest
         rest += data
         at = min(self.greeting, len(rest))
@@ -74,7 +75,9 @@ class Frames:
             if flags & MORE and not flags & COMMAND and rest[begin:begin + 4] == b"RBTO":
                 self.on_control(rest, begin + 16)
             at = begin + body
+        whole = rest[:at]
         del rest[:at]
+        return whole
 
 
 class History:
@@ -115,6 +118,11 @@ class Way:
         self.source, self.sink, self.frames = source, sink, frames
         self.pending = bytearray()
         self.ended = False   # the source has no more
+
+    def take(self, data):
+        if self.frames:
+            self.frames.feed(data)
+        self.pending += data
 
 
 class Connection:
@@ -247,9 +255,7 @@ class Proxy:
                 if way.source is end and events & selectors.EVENT_READ:
                     data = end.recv(READ_BYTES)
                     way.ended = not data
-                    if way.frames:
-                        way.frames.feed(data)
-                    way.pending += data
+                    way.take(data)
                     self.push(way)
                 elif way.sink is end and events & selectors.EVENT_WRITE:
                     self.push(way)

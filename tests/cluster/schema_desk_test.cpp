@@ -434,5 +434,18 @@ TEST_CASE("own model: a table of many tensors travels in parts") {
   CHECK(a.table().parameters() == 18'000);
 }
 
+TEST_CASE("schema: a scheduler of another protocol version ends whoever asks it") {
+  const Error other{ErrorCode::Refused, "the peer speaks protocol version 10"};
+  SchemaAsker asker({.cluster = kCluster, .name = "a", .summary = "s", .scheduler = kScheduler});
+  asker.on_start(Instant{1});
+  asker.on_bad_frame(kScheduler + 1, other);
+  asker.on_bad_frame(kScheduler, {ErrorCode::Corrupt, "not a Rubato frame"});
+  CHECK_FALSE(asker.failure());
+  asker.on_bad_frame(kScheduler, other);
+  REQUIRE(asker.failure());
+  CHECK(asker.failure()->code == ErrorCode::Refused);
+  CHECK(asker.failure()->message == "scheduler: the peer speaks protocol version 10");
+}
+
 }  // namespace
 }  // namespace rubato::cluster::schema_desk_tests

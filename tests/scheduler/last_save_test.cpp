@@ -129,6 +129,42 @@ TEST_CASE("last save: a disk that refuses it is asked again") {
   CHECK(stops(world.collect(), 0));
 }
 
+TEST_CASE("last save: a server without a directory for snapshots is not waited for") {
+  for (const bool one_keeps : {false, true}) {
+    CAPTURE(one_keeps);
+    World world;
+    world.start();
+    world.pass(8, [&] {
+      world.tell(0, one_keeps ? 1 : 0, 0);
+      world.tell(1, 0, 0);
+    });
+    world.train(7);
+    CHECK(stops(world.end(), 1) == !one_keeps);
+    if (one_keeps) {
+      world.tell(0, 2, 0);
+      CHECK(stops(world.collect(), 1));
+    }
+    CHECK(world.log().find("snapshot") == std::string::npos);
+  }
+}
+
+TEST_CASE("last save: a disk that has never taken one is waited for") {
+  World world;
+  world.start();
+  world.tell(0, 1, 0);
+  world.tell(1, 0, 1);  // it begins one, and is full
+  world.pass(8, [&] {
+    world.tell(0, 1, 0);
+    world.tell(1, 0, 0);
+  });
+  world.train(7);
+  CHECK_FALSE(stops(world.end(), 1));
+  CHECK_FALSE(stops(world.pass(20, [&] { world.tell(1, 0, 0); }), 1));
+  world.tell(0, world.newest_order, 0);
+  world.tell(1, world.newest_order, 0);
+  CHECK(stops(world.collect(), 1));
+}
+
 TEST_CASE("last save: whoever interrupts the wait ends it, and hears what is lost") {
   World world;
   world.start();

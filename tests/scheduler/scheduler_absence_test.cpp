@@ -629,7 +629,7 @@ TEST_CASE("return: a run that ends at once waits for the servers that have not s
   CHECK(count<proto::Stop>(world.collect(), server_peer(1)) == 0);
   for (const std::uint32_t i : {1, 0}) {
     CHECK(count<proto::Save>(world.collect(), server_peer(1)) == 0);
-    world.from_server(i, proto::Heartbeat{});
+    world.from_server(i, proto::Heartbeat{.echo = {}, .clock = {}, .saved = 1});
   }
   const auto said = world.collect();
   for (const std::uint32_t i : {1, 0}) {

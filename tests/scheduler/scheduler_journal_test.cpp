@@ -3,10 +3,13 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 
+#include "base/checksum.hpp"
 #include "proto/codec.hpp"
 #include "scheduler/journal_file.hpp"
 #include "scheduler/scheduler_journal.hpp"
@@ -166,6 +169,36 @@ TEST_CASE("journal: a second process goes on where the first has ended") {
   }
 }
 
+// A journal as 0.2.0 wrote it: format 5 in each head.
+std::string journal_of_0_2_0(const std::vector<SchedulerInput>& inputs) {
+  std::string bytes = journal_of(inputs);
+  const std::size_t each = header_bytes(some_header()).size() / 3;
+  for (std::size_t at = 0; at < 3 * each; at += each) {
+    bytes[at + 8] = 5;
+    std::uint64_t text = 0;
+    std::memcpy(&text, &bytes[at + 16], sizeof text);
+    const std::size_t size = 24 + text;
+    const std::uint64_t sum = checksum(std::as_bytes(std::span(bytes).subspan(at, size)));
+    std::memcpy(&bytes[at + size], &sum, sizeof sum);
+  }
+  return bytes;
+}
+
+TEST_CASE("journal: one of 0.2.0 is read, and goes on as one that 0.2.0 refuses") {
+  const auto inputs = some_inputs();
+  const auto state = std::ranges::find(inputs, Kind::State, &SchedulerInput::kind);
+  const std::string old = journal_of_0_2_0({inputs.begin(), state}) + "torn";
+  auto reader = JournalReader::open(std::as_bytes(std::span(old)));
+  REQUIRE(reader);
+  CHECK(reader->older());
+  while (reader->next()) continue;
+  std::string renewed = reader->renewed();
+  auto writer = reader->writer();
+  for (auto rest = state; rest != inputs.end(); ++rest) renewed += write(writer, *rest);
+  CHECK(renewed == journal_of(inputs));
+  CHECK_FALSE(JournalReader::open(std::as_bytes(std::span(renewed)))->older());
+}
+
 TEST_CASE("journal: the last instant by the wall clock is counted from the last return") {
   const auto inputs = some_inputs();
   const std::string bytes = journal_of(inputs);
@@ -278,6 +311,11 @@ TEST_CASE("journal file: appended bytes are there for the next process, one at a
   REQUIRE(file->cut(2));
   REQUIRE(file->append("x"));
   CHECK(file->read() == std::string("abx"));
+  REQUIRE(file->replace("other"));
+  REQUIRE(file->append("s"));
+  CHECK(file->read() == std::string("others"));
+  CHECK_FALSE(JournalFile::open(path));
+  CHECK_FALSE(std::filesystem::exists(path + ".new"));
   CHECK(JournalFile::open("/dev/null/journal").error().code == ErrorCode::BadInput);
 }
 

@@ -367,5 +367,25 @@ TEST_CASE("server: bytes that did not decode cost their sender one refusal") {
   CHECK(shard.core.stats().messages_refused == 2);
 }
 
+TEST_CASE("server: a scheduler of another version ends a server that has not joined, no other") {
+  const Error other{ErrorCode::Refused, "the peer speaks protocol version 10"};
+  const ServerSetup setup;
+  ServerCore fresh(ServerWorld::options(setup), ServerWorld::initial(setup),
+                   ServerWorld::gate(setup), kSchedulerPeer);
+  fresh.on_start(Instant{1});
+  fresh.on_bad_frame(42, other);
+  CHECK_FALSE(fresh.failure());
+  fresh.on_bad_frame(kSchedulerPeer, {ErrorCode::Corrupt, "not a Rubato frame"});
+  CHECK_FALSE(fresh.failure());
+  fresh.on_bad_frame(kSchedulerPeer, other);
+  REQUIRE(fresh.failure());
+  CHECK(fresh.failure()->code == ErrorCode::Refused);
+  CHECK(fresh.failure()->message == "scheduler: the peer speaks protocol version 10");
+
+  ServerWorld member;
+  member.core.on_bad_frame(kSchedulerPeer, other);
+  CHECK_FALSE(member.core.failure());
+}
+
 }  // namespace
 }  // namespace rubato::server
