@@ -1,14 +1,15 @@
 // A disk on which each sync takes RUBATO_SYNC_MS longer: loaded before the C library (LD_PRELOAD).
 #include <dlfcn.h>
-#include <poll.h>
 
 #include <cstdlib>
+
+#include "tests/pause.hpp"
 
 namespace {
 
 int slowly(const char* name, int fd) {
   const char* const ms = std::getenv("RUBATO_SYNC_MS");
-  poll(nullptr, 0, ms ? std::atoi(ms) : 0);
+  rubato::tests::let_pass(rubato::Duration::from_ms(ms ? std::atoi(ms) : 0));
   return reinterpret_cast<int (*)(int)>(dlsym(RTLD_NEXT, name))(fd);
 }
 

@@ -210,7 +210,8 @@ void World::to_scheduler(Process& process, proto::PeerId peer,
 void World::to_server(Process& process, proto::PeerId peer, const ParcelPtr& parcel,
                       const proto::Message& message) {
   const bool began = process.model != nullptr;
-  if (process.model) {
+  const bool stranger = by_id_.at(parcel->from)->node == nullptr;
+  if (process.model && !stranger) {
     if (const auto* list = std::get_if<proto::Members>(&message.body))
       process.model->on_members(*list);
     if (!process.server->writes_last()) process.model->on_request(peer, message);
