@@ -60,7 +60,7 @@ auto write(Builder& b, const Hello& m) {
   const auto public_key = key(b, m.public_key);
   const auto trouble = m.trouble.empty() ? 0 : text(b, m.trouble);
   return wire::CreateHello(b, name, m.parameters, endpoint, settings, list, m.again, public_key,
-                           m.looks, trouble, m.left_out);
+                           m.looks, trouble, m.left_out, m.keeps);
 }
 auto write(Builder& b, const Welcome& m) {
   std::vector<Offset<wire::ShardEntry>> entries;
@@ -290,6 +290,7 @@ Result<Body> read(const wire::Hello& t) {
     RUBATO_ASSIGN(m.trouble, read_text("Hello.trouble", *t.trouble()));
   }
   m.left_out = t.left_out();
+  m.keeps = t.keeps();
   RUBATO_TRY(check_numbers("Hello", m.parameters, m.left_out));
   if (!t.snapshots()) return m;
   if (t.snapshots()->size() > kSnapshotsMax)

@@ -107,6 +107,8 @@ struct Hello {
   std::string trouble = {};
   // Workers with data of their own: files and samples that were not taken from it.
   std::uint64_t left_out = 0;
+  // Servers only: it keeps snapshots. One of 0.2.0 never says so.
+  bool keeps = false;
 };
 
 // scheduler -> node: accepted. A worker may not train before Start.

@@ -20,8 +20,8 @@ std::int64_t difference(std::uint64_t a, std::uint64_t b) {
 
 }  // namespace
 
-void GoodCopies::add_server(std::span<const proto::SnapshotInfo> found) {
-  servers_.emplace_back();
+void GoodCopies::add_server(std::span<const proto::SnapshotInfo> found, bool keeps) {
+  servers_.push_back({.keeps = keeps});
   if (resharded_ != 0) servers_.back().put(resharded_, 0);
   if (const auto* last = newest(found)) learn(last->number);
 }
@@ -61,7 +61,7 @@ void GoodCopies::on_told(Instant now, std::uint32_t server, const proto::Heartbe
   std::ranges::rotate(copy.more, copy.more.begin() + 1);
   copy.more.back() = difference(beat.commits, commits);
   copy.saving = beat.saving;
-  copy.tries = copy.tries || beat.saving != 0 || beat.saved != 0;
+  copy.keeps = copy.keeps || beat.saving != 0;
   if (beat.saved == 0 || is_void(beat.saved) || beat.saved <= copy.newest()) return;
   copy.put(beat.saved, beat.saved <= orders_.size() ? orders_[beat.saved - 1].keep : common_);
   learn(beat.saved);
@@ -71,11 +71,12 @@ void GoodCopies::on_told(Instant now, std::uint32_t server, const proto::Heartbe
 
 std::uint64_t GoodCopies::on_replaced(std::uint32_t server,
                                       std::span<const proto::SnapshotInfo> found,
-                                      const proto::SnapshotInfo* from, std::uint64_t commits) {
+                                      const proto::SnapshotInfo* from, std::uint64_t commits,
+                                      bool keeps) {
   Copy& copy = servers_[server];
   const std::int64_t had = static_cast<std::int64_t>(commits) + std::ranges::min(copy.more);
   const std::uint64_t has = from ? from->commits : 0;
-  copy = {.state = State::Here};
+  copy = {.state = State::Here, .keeps = keeps};
   copy.more.fill(difference(has, commits));
   for (const proto::SnapshotInfo& each : found)
     if (is_good(each)) copy.put(each.number, 0), learn(each.number);
@@ -164,12 +165,6 @@ bool GoodCopies::writes(Instant now, std::uint32_t server) const {
   if (copy.ordered <= copy.newest()) return false;
   const Instant at = orders_[copy.ordered - 1].at;
   return copy.told < at && now - at < kHeardWithin;
-}
-
-bool GoodCopies::keeps_none(std::uint32_t server) const {
-  const Copy& copy = servers_[server];
-  return copy.state == State::Here && !copy.tries && copy.newest() == 0 && copy.first != 0 &&
-         copy.told - orders_[copy.first - 1].at >= kHeardWithin;
 }
 
 std::uint64_t GoodCopies::unsaved(std::uint32_t server, std::uint64_t commits) const {

@@ -28,7 +28,8 @@ class GoodCopies {
       : run_(run), every_(every), patience_(patience) {}
 
   // A server joins, with what it has on disk. After a loss of power that may be of this run.
-  void add_server(std::span<const proto::SnapshotInfo> found);
+  // `keeps`: it has a directory for snapshots, as its Hello says.
+  void add_server(std::span<const proto::SnapshotInfo> found, bool keeps = true);
   // Other servers take over all shards, as snapshot `number` has them. Those of before are void.
   // Servers that join from now on have it. 0: there were no snapshots.
   void on_resharded(Instant now, std::uint64_t number);
@@ -45,7 +46,8 @@ class GoodCopies {
   // Another process takes the place of `server`. It has found these, and goes on from one of them,
   // or from none. Returns: the commits that are lost with it.
   std::uint64_t on_replaced(std::uint32_t server, std::span<const proto::SnapshotInfo> found,
-                            const proto::SnapshotInfo* from, std::uint64_t commits);
+                            const proto::SnapshotInfo* from, std::uint64_t commits,
+                            bool keeps = true);
 
   // To be called at poll_wakeup(). Returns: an order to all servers that are here, if it is time.
   // `commits`: of the run.
@@ -59,8 +61,10 @@ class GoodCopies {
   std::optional<proto::Save> last_order(Instant now, std::uint64_t commits);
   // `server` writes a snapshot, as far as is known; or it has not been heard since a return.
   bool writes(Instant now, std::uint32_t server) const;
-  // `server` has no directory for snapshots: it has heard an order, and never says that it writes.
-  bool keeps_none(std::uint32_t server) const;
+  // `server` keeps snapshots: its Hello says so, or it has told of one.
+  bool keeps(std::uint32_t server) const {
+    return servers_[server].keeps || servers_[server].newest() != 0;
+  }
   // The commits that its newest snapshot does not have, of `commits` of the run.
   std::uint64_t unsaved(std::uint32_t server, std::uint64_t commits) const;
   // The next order is left out: what is saved now would take the place of something better.
@@ -98,7 +102,7 @@ class GoodCopies {
     Instant told = {};                                        // when it was heard last
     std::array<std::uint64_t, proto::kSnapshotsKept> disk{};  // numbers; 0: none
     std::uint64_t saving = 0;                                 // that it writes now; 0: none
-    bool tries = false;                                       // it has told of a snapshot
+    bool keeps = true;                                        // as its Hello says
     std::uint64_t first = 0;    // the first that this process was told to save; 0: none
     std::uint64_t ordered = 0;  // the last of these
     // The commits in its shard, less those that workers had reported when it told of them: the

@@ -26,7 +26,8 @@ constexpr std::size_t kStrangersMax = 64;  // that look for the servers, beyond 
 constexpr Duration kWatchEvery = Duration::from_seconds(5);      // for workers that do not commit
 constexpr Duration kLastSaveMax = Duration::from_seconds(3600);  // for the snapshot of the end
 constexpr Duration kSaveAgain = Duration::from_seconds(5);       // a disk that refused it is asked
-constexpr Duration kSaveLook = Duration::from_seconds(1);        // for servers that write it
+constexpr std::uint64_t kSaveTries = 3;
+constexpr Duration kSaveLook = Duration::from_seconds(1);  // for servers that write it
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tuner> tuner)
@@ -253,7 +254,7 @@ void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message
                         .incarnation = message.incarnation,
                         .peer = from});
     lists_.add_server();
-    copies_.add_server(hello.snapshots);
+    copies_.add_server(hello.snapshots, hello.keeps);
     seeding_.add_server();
     log(SchedulerEvent::Kind::Joined,
         fmt::format("server {} '{}' at {} joined", *place, hello.name, hello.endpoint));
@@ -383,7 +384,8 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
   server.clock = {};
   server.moved = true;
   lists_.on_replaced(index, now);
-  const std::uint64_t lost = copies_.on_replaced(index, hello.snapshots, newest, commits());
+  const std::uint64_t lost =
+      copies_.on_replaced(index, hello.snapshots, newest, commits(), hello.keeps);
   const auto ordered = copies_.ordered(server.snapshot);
   const std::string age =
       ordered ? fmt::format(" of {:.0f} s ago", (now - *ordered).seconds()) : "";
@@ -1177,7 +1179,7 @@ void Scheduler::end_step(Instant now) {
           fmt::format("the evaluator's last pull took longer than {:.0f} s: the servers end",
                       options_.last_pull.seconds()));
     run_.end_step(RunPhase::LastSave, now + kLastSaveMax);
-    end_.number = 0;
+    end_.orders = 0;
     end_.orders_at = end_.looks_at = now;
     end_.says_at = now + kWordEvery;
   }
@@ -1195,27 +1197,29 @@ bool Scheduler::last_save_over(Instant now) {
   std::size_t here = 0, writing = 0;
   std::vector<std::uint32_t> without;  // servers that are to have it, and have not said so
   for (std::uint32_t i = 0; i < servers_.size(); ++i) {
-    if (end_.number != 0 && copies_.saved(i) >= end_.number) continue;
-    if (copies_.keeps_none(i)) continue;
+    if (!copies_.keeps(i) || (end_.orders > 0 && copies_.saved(i) >= end_.number)) continue;
     without.push_back(i);
     if (hearing_.absent(i)) continue;
     ++here;
     if (copies_.writes(now, i)) ++writing;
   }
-  if (without.empty()) return true;
-  const bool hopeless = setbacks_.doubtful() || end_.broken || here == 0;
+  if (without.empty() && end_.orders > 0) return true;
+  // A disk that refuses it again and again is not slow.
+  const bool refused = end_.orders == kSaveTries && writing == 0 && now >= end_.orders_at;
+  const bool silent = here == 0 && !without.empty();
+  const bool hopeless = setbacks_.doubtful() || end_.broken || silent || refused;
   if (hopeless || run_.waited_enough(now)) {
     tell_unsaved(without, "the run ends without a snapshot of its end: ");
     return true;
   }
   if (writing == 0 && now >= end_.orders_at) {
     const auto order = copies_.last_order(now, commits());
-    if (!order) return true;  // this run keeps none
-    end_.number = order->number;
+    if (!order) return true;                              // this run keeps none
+    if (end_.orders++ == 0) end_.number = order->number;  // each later one is as good
     end_.orders_at = now + kSaveAgain;
     send_order(now, *order);
-    // The journals have all that was answered.
-    if (options_.journal) return true;
+    // The journals have all that was answered. A server without a directory saves nothing.
+    if (options_.journal || without.empty()) return true;
   }
   if (now >= end_.looks_at) end_.looks_at = now + kSaveLook;
   if (now >= end_.says_at) {

@@ -395,7 +395,8 @@ class Scheduler {
   GoodCopies copies_;
   Setbacks setbacks_;
   struct End {                   // of the snapshot at the end of the run
-    std::uint64_t number = 0;    // of its order; 0: none yet
+    std::uint64_t orders = 0;    // so many; a disk may refuse it
+    std::uint64_t number = 0;    // of the first of them
     Instant orders_at = {};      // not before
     Instant looks_at = {};       // for the servers, at the latest
     Instant says_at = {};        // for whom it waits

@@ -67,6 +67,7 @@ void ServerCore::on_wakeup(Instant now) {
     case proto::Joiner::Due::Hello: {
       proto::Hello hello{options_.name, options_.parameters, options_.endpoint, options_.settings};
       hello.public_key = options_.public_key;
+      hello.keeps = storage_ != nullptr;
       for (const auto& found : inventory_.snapshots) {
         hello.snapshots.push_back(found.info);
         hello.snapshots.back().commits += found.journal_commits;
@@ -381,7 +382,6 @@ void ServerCore::save(Instant now, const proto::Save& order) {
                   .state = shard_.state()},
                  order.keep);
   if (leaving_) leaving_->saves = true;
-  send(scheduler_, state_of_snapshots());  // it is waited for from now on
 }
 
 bool ServerCore::poll_saved() {

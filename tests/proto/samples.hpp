@@ -61,7 +61,8 @@ inline std::vector<Message> every_message() {
                     std::string(kKeyCharacters, 'k'),
                     true,
                     "cannot reach server 1",
-                    17}),
+                    17,
+                    true}),
       message(welcome),
       message(Refusal{RefusalCode::NameTaken, "the name edge-7 is taken"}),
       message(Start{}),
@@ -101,7 +102,7 @@ inline std::vector<Message> every_message() {
 
 inline auto fields(const Hello& m) {
   return std::tie(m.name, m.parameters, m.endpoint, m.settings, m.snapshots, m.again, m.public_key,
-                  m.looks, m.trouble, m.left_out);
+                  m.looks, m.trouble, m.left_out, m.keeps);
 }
 inline auto fields(const Welcome& m) {
   return std::tie(m.you, m.parameters, m.range, m.shards, m.snapshot, m.steps, m.setbacks, m.looks);

@@ -226,7 +226,7 @@ TEST_CASE("metrics: a name from outside stays inside its label") {
       live_texts({.comparison = comparison, .ended = 1, .now = &now, .links = kNoLinks});
   CHECK(samples_of(texts.metrics)
             .at("rubato_worker_steps_total{worker=\"a\\\"} "
-                "1\\nrubato_steps_total{worker=\\\"b\\\\\",sync=\"adsp\",seed=\"1\"}") == 120);
+                "1?rubato_steps_total{worker=\\\"b\\\\\",sync=\"adsp\",seed=\"1\"}") == 120);
 }
 
 TEST_CASE("live page: the data are those of the report, the run under way among them") {

@@ -98,6 +98,7 @@ class SchedulerWorld {
   TunerNotes tuner;
   Instant now{1'000'000'000};
   Scheduler scheduler;
+  bool keeps = true;  // servers have a directory for snapshots
 
   explicit SchedulerWorld(const SchedulerOptions& options = some_options())
       : scheduler(options, std::make_unique<NotingTuner>(tuner)), servers_(options.servers) {}
@@ -126,8 +127,10 @@ class SchedulerWorld {
     hear(kEvaluatorPeer, {proto::Role::Evaluator, 0}, 60, std::move(body));
   }
   void server_hello(std::uint32_t index) {
-    from_server(index, proto::Hello{fmt::format("shard-{}", index), 10,
-                                    fmt::format("tcp://10.0.0.{}:5700", index)});
+    proto::Hello hello{fmt::format("shard-{}", index), 10,
+                       fmt::format("tcp://10.0.0.{}:5700", index)};
+    hello.keeps = keeps;
+    from_server(index, std::move(hello));
   }
   void worker_hello(const PlayedWorker& worker) {
     from_worker(worker, proto::Hello{worker.name, 10, ""});
