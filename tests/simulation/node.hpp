@@ -103,6 +103,7 @@ struct Node {
   bool lies = false;           // and does not say so
   int spoilt = 0;              // updates of its that held a NaN
   int bad_losses = 0;          // so many steps to come
+  bool had_bad_loss = false;   // one at least
   int boasts = 0;              // so many reports to come
   bool boasted = false;        // one at least
   int commits_since_heal = 0;  // answered

@@ -54,7 +54,7 @@ constexpr std::array<FaultRow, 36> kKinds = {{
     {FaultKind::NotFinite, "not-finite", Whom::Worker, false, 0, 0, 1, 12},
     {FaultKind::Lie, "lie", Whom::Worker, false, 0, 0, 1, 12},
     {FaultKind::Boast, "boast", Whom::Worker, false, 0, 0, 1, 3},
-    {FaultKind::BadLoss, "bad-loss", Whom::Worker, false, 0, 0, 1, 12},
+    {FaultKind::BadLoss, "bad-loss", Whom::Worker, false, 0, 0, 1, 3},
     {FaultKind::WrongKinds, "wrong-kinds", Whom::Any, false, 0, 0, 5, 40},
     {FaultKind::Strangers, "strangers", Whom::Nobody, false, 0, 0, 10, 100},
     {FaultKind::WallClock, "wall-clock", Whom::Nobody, false, 0, 0, -600, 900},

@@ -82,7 +82,7 @@ void World::end_step(Process& process) {
   }
   trainee.stepping = trainee.step_ended = false;
   const bool bad = process.node->bad_losses > 0;
-  if (bad) --process.node->bad_losses;
+  if (bad) --process.node->bad_losses, process.node->had_bad_loss = true;
   process.worker->on_step(clock(process),
                           {.spent = Duration::from_seconds(process.node->step_seconds),
                            .loss_sum = bad ? std::numeric_limits<double>::quiet_NaN() : 32,

@@ -154,7 +154,8 @@ void Watcher::look(Instant now) {
     return !server || !server->model || now - heard_[server->incarnation] >= kHeardWithin ||
            (server->storage && server->storage->saving());
   });
-  if (!waits) ++seconds_without_order_;
+  // Where the last loss was not finite and nobody is left to measure another, nothing is kept.
+  if (!waits && core.members() > 0) ++seconds_without_order_;
   if (seconds_without_order_ > kOrdersMissed * plan_.snapshot_every + 5)
     history_.violate(
         now, "no-orders",
@@ -174,6 +175,7 @@ void Watcher::look(Instant now) {
 void Watcher::on_end_of_healing(Instant now, Instant healed) {
   const Process* const scheduler = nodes_.front()->process;
   if (!scheduler || !scheduler->scheduler->core().started()) return;
+  if (scheduler->scheduler->core().members() == 0) return;
   const auto newest = newest_common();
   if (!newest || saves_.at(*newest).at < healed)
     history_.violate(now, "old-snapshots",
@@ -249,8 +251,8 @@ bool Watcher::on_end(Instant now, const Process& process, int code, const std::s
   }
   if (!stopped && node.wanted && code == 0)
     history_.violate(now, "ended-early", fmt::format("{} ends with 0: {}", node.name, why));
-  const bool earned =
-      std::ranges::any_of(nodes_, [](const auto& each) { return each->spoilt > 0; });
+  const bool earned = std::ranges::any_of(
+      nodes_, [](const auto& each) { return each->spoilt > 0 || each->had_bad_loss; });
   if (earned && why.find("the 3rd time within") != why.npos) return false;
   if (!stopped && code == 1 && process.scheduler)
     history_.violate(now, "ended-early", fmt::format("the run ends: {}", why));
