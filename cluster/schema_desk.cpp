@@ -20,7 +20,7 @@ using proto::Role;
 static_assert(proto::kLongTextMax <= train::kSchemaBytesMax, "what is sent can be read");
 
 constexpr Duration kWordEvery = Duration::from_seconds(5);
-// Of summaries that are not whole yet: as they were announced.
+// Bytes of all summaries that are not whole yet, as they were announced.
 constexpr std::uint64_t kArrivingMax = 16 * proto::kLongTextMax;
 constexpr std::size_t kArrivingCountMax = 16'384;
 constexpr Duration kArrivingStill = Duration::from_seconds(60);  // then it is dropped

@@ -102,7 +102,7 @@ void DurableScheduler::hear(const SchedulerInput& input, F hear) {
   if (record && *record) append(input, **record);
 }
 
-// What comes after the end of a run is not in its journal; nor is the end, if it failed.
+// The journal ends with the run. The end itself is not in it if it failed.
 void DurableScheduler::append(const SchedulerInput& input, const std::string& record) {
   if (core_->failed()) return;
   synced_ = false;

@@ -154,7 +154,7 @@ void Watcher::look(Instant now) {
     return !server || !server->model || now - heard_[server->incarnation] >= kHeardWithin ||
            (server->storage && server->storage->saving());
   });
-  // Where the last loss was not finite and nobody is left to measure another, nothing is kept.
+  // After a loss that is not finite nothing is kept until somebody measures another one.
   if (!waits && core.members() > 0) ++seconds_without_order_;
   if (seconds_without_order_ > kOrdersMissed * plan_.snapshot_every + 5)
     history_.violate(
