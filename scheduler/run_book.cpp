@@ -16,6 +16,9 @@ namespace {
 // What no worker reaches: more is not believed.
 constexpr double kStepsPerSecondMax = 1e7;
 constexpr double kStepsAtOnceMax = 1e6;
+// Of the commit counts of all lives together: 2 MiB, unless there are very many.
+constexpr std::size_t kCommitCountValuesMax = 256 * 1024;
+constexpr std::size_t kCommitCountsMin = 64;
 
 // As in WorkerRecord.
 std::string fate_name(Life life) {
@@ -71,12 +74,15 @@ void RunBook::on_progress(WorkerId worker, const proto::Progress& progress) {
 
 void RunBook::on_evaluation(double t, double loss, double accuracy, const ClassFigures& classes) {
   auto& kept = record_.commit_counts;
+  // Each life of a worker has its count in each of them.
+  const std::size_t most = std::clamp(kCommitCountValuesMax / (progress_.size() + 1),
+                                      kCommitCountsMin, kCommitCountsMax);
+  while (kept.size() >= most && evaluated_ % stride_ == 0) {
+    for (std::size_t i = 1; 2 * i < kept.size(); ++i) kept[i] = std::move(kept[2 * i]);
+    kept.resize((kept.size() + 1) / 2);
+    stride_ *= 2;
+  }
   if (evaluated_ % stride_ == 0) {
-    if (kept.size() == kCommitCountsMax) {
-      for (std::size_t i = 1; 2 * i < kept.size(); ++i) kept[i] = std::move(kept[2 * i]);
-      kept.resize(kCommitCountsMax / 2);
-      stride_ *= 2;
-    }
     CommitCountRecord counts{t, {}};
     for (const auto& progress : progress_) counts.commits.push_back(progress.commits);
     kept.push_back(std::move(counts));

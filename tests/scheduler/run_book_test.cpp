@@ -79,6 +79,25 @@ TEST_CASE("run book: commit counts are thinned evenly, before evaluations are") 
     CHECK(record.commit_counts[i].seconds == static_cast<double>(4 * i));
 }
 
+TEST_CASE("run book: commit counts of many lives are fewer, and stay even") {
+  World world;
+  std::size_t values = 0;
+  for (std::size_t i = 0; i < 4000; ++i) {
+    world.book.on_evaluation(static_cast<double>(i), 1, 1, {});
+    world.roster.admit({.name = std::to_string(i), .incarnation = 1, .epoch = 1});
+    world.losses.on_join();
+    world.book.on_join();
+  }
+  const RunRecord record = world.record();
+  REQUIRE(record.commit_counts.size() >= 32);
+  const double step = record.commit_counts[1].seconds;
+  for (std::size_t i = 0; i < record.commit_counts.size(); ++i) {
+    values += record.commit_counts[i].commits.size();
+    CHECK(record.commit_counts[i].seconds == step * static_cast<double>(i));
+  }
+  CHECK(values <= 256 * 1024);
+}
+
 TEST_CASE("run book: a run without an end keeps a bounded curve, its first and its newest point") {
   World world;
   for (int i = 0; i < 100'000; ++i) {
