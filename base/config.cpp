@@ -126,7 +126,7 @@ std::optional<std::string> set_at(toml::table& table, std::string_view path,
   return fmt::format("no [[{}]] is called {}{}", part, name, suggestion(name, names));
 }
 
-// What is wrong with a text that holds this control character.
+// The error of a text that holds this control character.
 std::string no_control(const std::string& control) {
   return fmt::format("{} is a control character, which no text and no name may hold; take it out",
                      control);

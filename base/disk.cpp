@@ -34,7 +34,7 @@ class SystemFile final : public DiskFile {
   SystemFile(const SystemFile&) = delete;
   SystemFile& operator=(const SystemFile&) = delete;
 
-  // As few calls as can be: each is a wait for the disk.
+  // Makes as few calls as it can: each is a wait for the disk.
   Result<void> write(std::span<const std::span<const std::byte>> pieces) override {
     std::vector<iovec> all;
     for (const auto piece : pieces)

@@ -99,19 +99,6 @@ Result<void> check_apart(std::string_view option, const std::string& path,
   return {};
 }
 
-namespace {
-
-Result<void> sync_opened(const std::string& name, int flags, const char* what) {
-  const int opened = ::open(name.c_str(), O_RDONLY | O_CLOEXEC | flags);
-  const bool synced = opened >= 0 && ::fsync(opened) == 0;
-  const int why = errno;
-  if (opened >= 0) ::close(opened);
-  if (synced) return {};
-  return fail(ErrorCode::Io, fmt::format("cannot sync {} {}: {}", what, name, std::strerror(why)));
-}
-
-}  // namespace
-
 ErrorCode kind_of(int error) {
   switch (error) {
     case EACCES:
@@ -129,11 +116,14 @@ ErrorCode kind_of(int error) {
 }
 
 Result<void> sync_directory(const std::filesystem::path& path) {
-  return sync_opened(path.empty() ? "." : path.string(), O_DIRECTORY, "the directory");
-}
-
-Result<void> sync_file(const std::filesystem::path& path) {
-  return sync_opened(path.string(), 0, "the file");
+  const std::string name = path.empty() ? "." : path.string();
+  const int opened = ::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+  const bool synced = opened >= 0 && ::fsync(opened) == 0;
+  const int why = errno;
+  if (opened >= 0) ::close(opened);
+  if (synced) return {};
+  return fail(ErrorCode::Io,
+              fmt::format("cannot sync the directory {}: {}", name, std::strerror(why)));
 }
 
 Result<void> make_directories(const std::filesystem::path& path) {

@@ -25,7 +25,7 @@ class WholeFile {
   WholeFile(WholeFile&& from) noexcept;
   WholeFile& operator=(WholeFile&&) = delete;
 
-  // What cannot be written is said by finish().
+  // finish() says if it could not be written.
   void write(std::string_view text);
   [[nodiscard]] Result<void> finish();
 
@@ -53,10 +53,6 @@ class WholeFile {
 // BadInput for a reason of the system that no later try does away with, such as a path without its
 // directory or without permission; else Io, such as a full disk.
 ErrorCode kind_of(int error);
-
-// What the file holds outlasts a loss of power, whoever wrote it. For a file that an earlier
-// process has left: the system may not have written it to the disk yet.
-[[nodiscard]] Result<void> sync_file(const std::filesystem::path& path);
 
 // Makes a directory, and those above it that are missing. Their names outlast a loss of power, also
 // those that an earlier process made.

@@ -62,7 +62,8 @@ bool room_for_last_line(std::FILE* stream);
 // the last one that was written.
 void end_log();
 // Writes `line` and its end in one piece, as printable() shows it, with its lines and tabs. On a
-// terminal it takes the place of a bar. What cannot be written, as on a full disk, is left out.
+// terminal it takes the place of a bar. A line that cannot be written, as on a full disk, is left
+// out.
 void write_line(std::FILE* stream, std::string_view line);
 
 }  // namespace rubato

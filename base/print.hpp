@@ -1,4 +1,4 @@
-// base/print.hpp - text on standard output. What files, peers and models say is in it, so no
+// base/print.hpp - text on standard output. It can hold what files, peers and models say, so no
 // control character of theirs reaches a terminal. Errors: std::system_error where it cannot write.
 // Threads: the main one.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace rubato {
 
-// As printable() shows it, with its lines and tabs.
+// Prints `text` as printable() shows it, with its lines and tabs.
 void print_shown(std::string text);
 
 // print_shown() of a text that is formatted first.

@@ -32,7 +32,7 @@ bool within(const Ranges& ranges, char32_t character) {
   });
 }
 
-// Of one character as take_character() gives it. Nothing: it is no UTF-8.
+// The code point of one character, as take_character() gives it. Nothing: it is no UTF-8.
 std::optional<char32_t> code_point(std::string_view character) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
   if (byte(0) < 0x80) return byte(0);

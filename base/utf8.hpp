@@ -41,9 +41,9 @@ inline bool is_utf8(std::string_view text) {
   return true;
 }
 
-// Of a text that somebody else wrote. Control characters move the cursor of a terminal or end a
-// line: C0, DEL, C1, U+2028 and U+2029. Hidden ones are these, and those that nobody sees or that
-// turn the order of others: zero-width characters, marks of direction, tags.
+// Characters that mislead in a text of somebody else. Control characters move the cursor of a
+// terminal or end a line: C0, DEL, C1, U+2028 and U+2029. Hidden ones are these, and those that
+// nobody sees or that turn the order of others: zero-width characters, marks of direction, tags.
 bool is_control(char32_t character);
 bool is_hidden(char32_t character);
 

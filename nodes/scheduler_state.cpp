@@ -99,8 +99,8 @@ Result<std::unique_ptr<scheduler::Scheduler>> SchedulerState::replayed(const Mak
   if (const auto differs = DurableScheduler::replay(*reader_, *core))
     log_warning(fmt::format(
         "{}: this rubato replays the run to another state than the one that wrote it, at byte {} "
-        "or before; the run goes on with this state; the release that it began with keeps to its "
-        "own",
+        "or before; the run goes on with this state; the release that the run began with goes on "
+        "with the state that it wrote",
         file_->path(), *differs));
   return core;
 }
@@ -111,7 +111,6 @@ Result<void> SchedulerState::tell_end(const std::string& directory) const {
     for (int more = 2; std::filesystem::exists(directory + "/" + name); ++more)
       name = fmt::format("{}.damaged.{}", kJournalName, more);
     RUBATO_TRY(write_file(directory + "/" + name, bytes_));
-    RUBATO_TRY(sync_file(directory + "/" + name));
     RUBATO_TRY(sync_directory(directory));
     log_warning(
         fmt::format("{} is damaged at byte {}: the run goes on from what stands before, and "

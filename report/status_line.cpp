@@ -25,7 +25,7 @@ std::string_view front(std::string_view text, std::size_t columns) {
   return text.substr(0, at);
 }
 
-// As a part of one line.
+// `text` as a part of one line.
 std::string shown(std::string_view text) {
   return printable(std::string(text));
 }

@@ -16,7 +16,7 @@ namespace {
 // What no worker reaches: more is not believed.
 constexpr double kStepsPerSecondMax = 1e7;
 constexpr double kStepsAtOnceMax = 1e6;
-// Of the commit counts of all lives together: 2 MiB, unless there are very many.
+// The most commit counts of all lives together: 2 MiB, unless there are very many lives.
 constexpr std::size_t kCommitCountValuesMax = 256 * 1024;
 constexpr std::size_t kCommitCountsMin = 64;
 

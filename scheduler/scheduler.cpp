@@ -1051,11 +1051,11 @@ void Scheduler::order_snapshot(Instant now, bool needed) {
   if (const auto order = copies_.poll_order(now, commits())) send_order(now, *order);
   const auto server = copies_.held_up_by(now);
   if (!server) return;
-  const std::string line = fmt::format(
-      "the next snapshot waits for {}, which still writes; its newest one is without {}",
-      title(*server), counted(copies_.unsaved(*server, commits()), "commit"));
-  if (const auto left_out = said_.admit(now, "a slow disk of " + title(*server)))
-    log(SchedulerEvent::Kind::Warning, line);
+  if (said_.admit(now, "a slow disk of " + title(*server)))
+    log(SchedulerEvent::Kind::Warning,
+        fmt::format(
+            "the next snapshot waits for {}, which still writes; its newest one is without {}",
+            title(*server), counted(copies_.unsaved(*server, commits()), "commit")));
 }
 
 // A server whose clock is unknown is in no list yet.

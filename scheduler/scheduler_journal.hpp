@@ -126,7 +126,7 @@ class JournalReader {
   // written whole. Requires: next() has come to the end.
   std::size_t torn() const { return bytes_.size() - position_; }
   bool damaged() const { return damaged_; }
-  // Of an earlier release, which would not understand the records of this one.
+  // Whether an earlier release wrote it, which would not understand the records of this one.
   bool older() const { return older_; }
   // The header in the format of this release, and all whole records so far.
   std::string renewed() const;

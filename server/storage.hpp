@@ -53,8 +53,8 @@ class Storage {
     std::vector<Found> snapshots;      // whole ones of this cluster, the newest last
     std::vector<std::string> refused;  // what else is there: one line each, with name and reason
   };
-  // Reads and checks everything: call it once, before anybody waits. What is found outlasts a loss
-  // of power, whoever wrote it. Else others could go on from what then is gone.
+  // Reads and checks everything: call it once, before anybody waits. All that it finds
+  // outlasts a loss of power, whoever wrote it. Else others could go on from what then is gone.
   virtual Inventory list() = 0;
   // Corrupt or Io, one line that names the file, or says that the snapshot is not here.
   [[nodiscard]] virtual Result<ShardSnapshot> load(const proto::SnapshotInfo& info) = 0;

@@ -63,7 +63,7 @@ SKIPPED = [
      "a test of its own: builds, or makes packages"),
     (r"", r"", r"^(\./)?tests/debian13", "makes a bare system: two hours"),
     (r"testing", r"", r"^\./tests/(engines|boxes|slurm|study_job|live_page|containers|arm64)|"
-     r"^tests/(deaths|storm)|kubernetes_objects", "a test of its own"),
+     r"^tests/(deaths|soak|storm|upgrade)|kubernetes_objects", "a test of its own"),
     (r"", r"", r"^cmake|^ctest|&& cmake|^build/dev/tests|^build/embed/|^build/packed",
      "builds: .ci/run builds and runs all tests"),
     (r"extending", r"", r"--sync bsp,duets", "a sync model that the reader has added"),

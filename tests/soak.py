@@ -51,12 +51,11 @@ import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
-from storm import (BadInput, Node, Ports, ROOT, START_PATIENCE, clock, die_with_parent, positive,
-                   read_log, say)
+from storm import (BadInput, Node, Ports, ROOT, START_PATIENCE, begin, clock, die_with_parent,
+                   positive, read_log, say)
 
 KIB, MIB = 1024, 1024 * 1024
 SERVERS, WORKERS, GUESTS = ["server-0", "server-1"], ["w0", "w1", "w2"], ["guest-0", "guest-1"]
@@ -502,13 +501,7 @@ def read_options():
 def main():
     options = read_options()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"):
-        os.environ.pop(name, None)
-    if options.keep:
-        options.keep.mkdir(parents=True)
-        place = options.keep.resolve()
-    else:
-        place = pathlib.Path(tempfile.mkdtemp(prefix="soak-"))
+    place = begin(options.keep, "soak-")
     try:
         wrong = run(options, place)
     except BadInput as error:

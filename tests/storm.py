@@ -597,17 +597,21 @@ def read_options():
     return options
 
 
+def begin(keep, prefix):
+    """Children take the kernels that fit this machine. Returns the new directory `keep`, or one for now."""
+    for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"):
+        os.environ.pop(name, None)
+    if not keep:
+        return pathlib.Path(tempfile.mkdtemp(prefix=prefix)).resolve()
+    keep.mkdir(parents=True)
+    return keep.resolve()
+
+
 def main():
     options = read_options()
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.default_int_handler)
-    for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"):
-        os.environ.pop(name, None)
-    if options.keep:
-        options.keep.mkdir(parents=True)
-        place = options.keep.resolve()
-    else:
-        place = pathlib.Path(tempfile.mkdtemp(prefix="storm-"))
+    place = begin(options.keep, "storm-")
     try:
         problems = run(options, place)
     except BadInput as error:

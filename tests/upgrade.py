@@ -35,7 +35,7 @@ import tarfile
 import tempfile
 
 from cut_proxy import Frames, History, Proxy, Way, pass_on
-from storm import (LIFE, ROOT, Node, Ports, clock, die_with_parent, number_of, prepare_child,
+from storm import (LIFE, ROOT, Node, Ports, begin, clock, die_with_parent, number_of, prepare_child,
                    read_log)
 
 RELEASE = "acd9248e"             # 0.2.0
@@ -725,17 +725,13 @@ def read_options():
 def main():
     options = read_options()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"):
-        os.environ.pop(name, None)
     try:
         builds = options.builds or [built_release(), newest_build()]
     except Failed as why:
         print(why, file=sys.stderr)
         return 2
     old, new = [str(build.resolve()) for build in builds]
-    if options.keep:
-        options.keep.mkdir(parents=True)
-    place = (options.keep or pathlib.Path(tempfile.mkdtemp(prefix="upgrade-"))).resolve()
+    place = begin(options.keep, "upgrade-")
     os.environ["XDG_CACHE_HOME"] = str(place)
     failed = False
     for name in options.only:

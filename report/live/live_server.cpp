@@ -32,7 +32,7 @@ constexpr Duration kPing = Duration::from_seconds(5);  // finds readers that hav
 constexpr Duration kFarewell = Duration::from_seconds(1);
 constexpr double kBytesPerSecond = 1e6;  // to one reader, where a page is large
 
-// The connections that are served. Where no place is free, the oldest connection is dropped: slow
+// The connections that are served. A newcomer that finds no place drops the oldest connection: slow
 // readers keep nobody out. Readers of /events stay: they are fewer than places.
 // A socket is shut down only while it is in the list, and its owner closes it afterwards. So no
 // other file that got its number is hit.
@@ -102,7 +102,7 @@ class Places {
   bool ended_ = false;
 };
 
-// As many threads as places. Whoever finds no place waits in the kernel.
+// A pool with as many threads as there are places. Whoever finds no place waits in the kernel.
 class BoundedPool : public httplib::TaskQueue {
  public:
   using Task = std::function<void()>;

@@ -30,11 +30,11 @@ TEST_CASE("disk: what no later try can open is told apart from what one may") {
   CHECK(code(directory.path()) == ErrorCode::BadInput);
 }
 
-TEST_CASE("disk: a directory that cannot be made is named, and a file is synced by its path") {
+TEST_CASE("disk: a directory that cannot be made is named") {
   const TempDirectory directory;
   directory.write("file", "x");
-  CHECK(sync_file(directory.path("file")));
-  CHECK_FALSE(sync_file(directory.path("none")));
+  CHECK(sync_directory(directory.path()));
+  CHECK_FALSE(sync_directory(directory.path("none")));
   const auto made = make_directories(directory.path("file/a"));
   REQUIRE_FALSE(made);
   CHECK(made.error().message.find(directory.path("file")) != std::string::npos);

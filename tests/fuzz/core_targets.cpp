@@ -7,7 +7,6 @@
 #include <cstring>
 #include <memory>
 
-#include "base/checksum.hpp"
 #include "proto/codec.hpp"
 #include "scheduler/durable_scheduler.hpp"
 #include "server/memory_storage.hpp"
@@ -25,7 +24,6 @@ using proto::Role;
 
 constexpr std::uint64_t kCluster = 7;
 constexpr std::uint64_t kParameters = 6;
-constexpr std::size_t kPrefixBytes = 16;  // docs/protocol.md
 constexpr proto::PeerId kSchedulerPeer = 0;
 
 // An input is messages. Before each: who speaks, how much later, the length of the frame, and of a
@@ -74,14 +72,8 @@ bool for_each_message(std::string_view bytes, F hear) {
     auto values = std::make_shared<std::vector<float>>(floats);
     if (floats > 0) std::memcpy(values->data(), bytes.data(), floats * sizeof(float));
     bytes.remove_prefix(floats * sizeof(float));
-    std::vector<std::byte> control(std::as_bytes(std::span(frame)).begin(),
-                                   std::as_bytes(std::span(frame)).end());
-    if (control.size() >= kPrefixBytes) {
-      const std::uint64_t sum = checksum(std::span(control).subspan(kPrefixBytes));
-      std::memcpy(control.data() + 8, &sum, sizeof sum);
-    }
     auto message = proto::decode(
-        control, floats > 0 ? proto::Payload::of(std::move(values)) : proto::Payload(),
+        checksummed(frame), floats > 0 ? proto::Payload::of(std::move(values)) : proto::Payload(),
         proto::PayloadChecksum::Skip);
     if (!message) continue;
     any = true;

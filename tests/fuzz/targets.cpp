@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+
+#include "base/checksum.hpp"
 
 namespace rubato::fuzz {
 namespace {
@@ -54,6 +57,17 @@ bool taken(const Result<void>& result) {
     std::abort();
   }
   return false;
+}
+
+std::vector<std::byte> checksummed(std::string_view frame) {
+  constexpr std::size_t kPrefixBytes = 16;  // docs/protocol.md
+  const auto bytes = std::as_bytes(std::span(frame));
+  std::vector<std::byte> control(bytes.begin(), bytes.end());
+  if (control.size() >= kPrefixBytes) {
+    const std::uint64_t sum = checksum(std::span(control).subspan(kPrefixBytes));
+    std::memcpy(control.data() + 8, &sum, sizeof sum);
+  }
+  return control;
 }
 
 std::string file_of(std::string_view name, std::string_view bytes) {

@@ -33,6 +33,9 @@ bool taken(const Result<T>& result) {
   return taken(result ? Result<void>() : Result<void>(tl::unexpected<Error>(result.error())));
 }
 
+// The bytes of a control frame, with the checksum that they should have: behind it lies the reader.
+std::vector<std::byte> checksummed(std::string_view frame);
+
 // The path of a file of this name with these bytes, in a directory of this process. The next call
 // with the same name writes over it.
 std::string file_of(std::string_view name, std::string_view bytes);

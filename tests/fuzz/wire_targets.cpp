@@ -16,8 +16,6 @@
 namespace rubato::fuzz {
 namespace {
 
-constexpr std::size_t kPrefixBytes = 16;  // docs/protocol.md
-
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
@@ -33,12 +31,7 @@ std::string with_checksum(std::string bytes) {
 // --- frames --------------------------------------------------------------------------------------
 
 bool read_frame(std::string_view bytes) {
-  std::vector<std::byte> control(bytes_of(bytes).begin(), bytes_of(bytes).end());
-  if (control.size() >= kPrefixBytes) {
-    const std::uint64_t sum = checksum(std::span(control).subspan(kPrefixBytes));
-    std::memcpy(control.data() + 8, &sum, sizeof sum);
-  }
-  return taken(proto::decode(control, {}));
+  return taken(proto::decode(checksummed(bytes), {}));
 }
 
 std::vector<std::string> frames() {

@@ -28,6 +28,12 @@ struct World : SchedulerWorld {
     beat.broken = broken;
     from_server(index, beat);
   }
+  // The run starts, and both servers have written the first snapshot.
+  void start_saved() {
+    start();
+    tell(0, 1, 0);
+    tell(1, 1, 0);
+  }
   void train(std::uint64_t commits) {
     for (const auto& worker : {kZero, kOne}) {
       proto::Progress progress;
@@ -112,9 +118,7 @@ TEST_CASE("last save: it is ordered once no disk still writes, and the end waits
 
 TEST_CASE("last save: a disk that refuses it is asked again") {
   World world;
-  world.start();
-  world.tell(0, 1, 0);
-  world.tell(1, 1, 0);
+  world.start_saved();
   world.train(7);
   CHECK(ordered(world.end(), 1) == 2);
   const auto said = world.pass(12, [&] {
@@ -165,9 +169,7 @@ TEST_CASE("last save: a disk that has never taken one is waited for") {
 
 TEST_CASE("last save: a disk that refuses it three times is not waited for, and the loss is told") {
   World world;
-  world.start();
-  world.tell(0, 1, 0);
-  world.tell(1, 1, 0);
+  world.start_saved();
   world.train(7);
   world.newest_order = ordered(world.end(), 0);
   const auto said = world.pass(30, [&] {
@@ -182,9 +184,7 @@ TEST_CASE("last save: a disk that refuses it three times is not waited for, and 
 
 TEST_CASE("last save: whoever interrupts the wait ends it, and hears what is lost") {
   World world;
-  world.start();
-  world.tell(0, 1, 0);
-  world.tell(1, 1, 0);
+  world.start_saved();
   world.train(9);
   world.end();
   world.pass(3, [&] {
@@ -202,9 +202,7 @@ TEST_CASE("last save: whoever interrupts the wait ends it, and hears what is los
 
 TEST_CASE("last save: a silent server is waited for as long as any other, and named") {
   World world;
-  world.start();
-  world.tell(0, 1, 0);
-  world.tell(1, 1, 0);
+  world.start_saved();
   world.train(9);
   world.newest_order = ordered(world.end(), 0);
   const auto said = world.pass(30, [&] { world.tell(0, world.newest_order, 0); });
@@ -220,9 +218,7 @@ TEST_CASE("last save: broken or doubtful parameters are not kept, and the loss i
     SchedulerOptions options = saving();
     options.watch = WatchOptions{};
     World world(options);
-    world.start();
-    world.tell(0, 1, 0);
-    world.tell(1, 1, 0);
+    world.start_saved();
     world.train(9);
     if (!broken)
       world.from_evaluator(
@@ -244,9 +240,7 @@ TEST_CASE("last save: with a journal nothing would be lost, and nobody waits") {
   SchedulerOptions options = saving();
   options.journal = true;
   World world(options);
-  world.start();
-  world.tell(0, 1, 0);
-  world.tell(1, 1, 0);
+  world.start_saved();
   world.train(9);
   const auto said = world.end();
   CHECK(ordered(said, 0) == 2);
@@ -255,9 +249,7 @@ TEST_CASE("last save: with a journal nothing would be lost, and nobody waits") {
 
 TEST_CASE("last save: a run that failed for want of workers can go on from its end") {
   World world;
-  world.start();
-  world.tell(0, 1, 0);
-  world.tell(1, 1, 0);
+  world.start_saved();
   world.train(9);
   world.scheduler.fail(world.now, "no worker is left");
   for (const auto& worker : {kZero, kOne}) world.from_worker(worker, proto::Leave{"it is over"});
@@ -271,9 +263,7 @@ TEST_CASE("snapshots: a server that needs one gets it, though the last loss was 
   options.journal = true;
   options.watch = WatchOptions{};
   World world(options);
-  world.start();
-  world.tell(0, 1, 0);
-  world.tell(1, 1, 0);
+  world.start_saved();
   world.now = world.now + kSecond * 61;
   world.from_evaluator(
       proto::Evaluation{.age = {}, .loss = std::numeric_limits<double>::quiet_NaN()});

@@ -21,7 +21,7 @@
 
 namespace rubato::simulation {
 
-// What the processes of one server have given to its disk, for the watchers. It outlives them.
+// All that the processes of one server gave to its disk, for the watchers. It outlives them.
 class StorageRecord {
  public:
   // Lifetime of `disk`: longer than this.

@@ -92,7 +92,7 @@ class MachineDisk {
   std::uint64_t version_ = 1;
 };
 
-// What a process has of the disk of its machine. It ends with the process: then it ignores all that
+// The disk of a machine, as one process sees it. It ends with the process: then it ignores all that
 // it is asked to do, and reads on. One that has never lived sees what lies there.
 class ProcessDisk final : public Disk {
  public:
