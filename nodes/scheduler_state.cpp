@@ -133,7 +133,7 @@ Result<void> SchedulerState::write_resharded(const std::string& directory,
                                           .to = to}));
   RUBATO_ASSIGN(auto file, scheduler::JournalFile::open(directory + "/" + kJournalName));
   RUBATO_TRY(file.cut(0));
-  RUBATO_TRY(file.append(std::string_view(bytes_).substr(0, reader_->position())));
+  RUBATO_TRY(file.append(reader_->renewed()));
   RUBATO_TRY(file.append(record));
   return file.sync();
 }
@@ -159,7 +159,7 @@ Result<std::unique_ptr<DurableScheduler>> SchedulerState::begin(const MakeCore& 
   RUBATO_TRY(file_->cut(0));
   RUBATO_TRY(file_->append(scheduler::header_bytes(header)));
   RUBATO_TRY(file_->sync());
-  return durable(std::move(core), scheduler::JournalWriter(header.began));
+  return durable(std::move(core), scheduler::JournalWriter(header));
 }
 
 Result<std::unique_ptr<DurableScheduler>> SchedulerState::go_on(

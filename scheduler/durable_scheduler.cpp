@@ -106,7 +106,7 @@ void DurableScheduler::hear(const SchedulerInput& input, F hear) {
 void DurableScheduler::append(const SchedulerInput& input, const std::string& record) {
   if (core_->failed()) return;
   synced_ = false;
-  journal_->writer.note(input);
+  journal_->writer.note(input, record);
   if (const auto done = journal_->append(record); !done) return give_up(done.error());
   if (input.kind == Kind::State || ++since_state_ < kStateEvery) return;
   since_state_ = 0;

@@ -21,7 +21,8 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::uint64_t kMagic = 0x4c4e'524a'4f54'4252;  // "RBTOJRNL"
 constexpr std::uint64_t kFormat = 6;
-constexpr std::uint64_t kOldestFormat = 5;  // of 0.2.0: without State, each Hello has its settings
+constexpr std::uint64_t kOldestFormat =
+    5;  // of 0.2.0: no State, settings in each Hello, and no sum of two
 constexpr std::size_t kRecordHead = 8;
 constexpr std::size_t kRecordBytesMax = 0xffffff;
 
@@ -175,8 +176,13 @@ void take_changes(Reader& in, Words& words) {
 
 // --- records -------------------------------------------------------------------------------------
 
-std::uint32_t sum_of(Bytes record) {
-  return static_cast<std::uint32_t>(checksum(record));
+// `before`: nothing in an older format.
+std::uint32_t sum_of_input(Bytes input, std::optional<std::uint32_t> before) {
+  if (!before) return static_cast<std::uint32_t>(checksum(input));
+  RunningChecksum sum;
+  sum.add(std::as_bytes(std::span(&*before, 1)));
+  sum.add(input);
+  return static_cast<std::uint32_t>(sum.value());
 }
 
 // Differs when any one bit of the length differs.
@@ -265,12 +271,27 @@ std::string header_bytes(const JournalHeader& header) {
 
 // --- a record ------------------------------------------------------------------------------------
 
+std::string record_of(std::string_view input, std::uint32_t before) {
+  const auto length = static_cast<std::uint32_t>(input.size());
+  std::string record;
+  put(record, length | parity_of(length) << 24);
+  put(record, sum_of_input(std::as_bytes(std::span(input)), before));
+  return record.append(input);
+}
+
+std::uint32_t sum_of(std::string_view record) {
+  std::uint32_t sum = 0;
+  std::memcpy(&sum, record.data() + sizeof sum, sizeof sum);
+  return sum;
+}
+
 const JournalContext::Sender* JournalContext::find(proto::NodeId node) const {
   const auto known = senders_.find(node);
   return known == senders_.end() ? nullptr : &known->second;
 }
 
-void JournalContext::note(const SchedulerInput& input) {
+void JournalContext::note(const SchedulerInput& input, std::uint32_t sum) {
+  sum_ = sum;
   if (input.kind == Kind::State) return;
   last_ = input.now;
   const proto::Message& message = input.message;
@@ -383,17 +404,12 @@ Result<SchedulerInput> JournalContext::read(Bytes bytes, std::uint64_t cluster) 
 }
 
 Result<std::string> JournalWriter::record(const SchedulerInput& input) const {
-  std::string record(kRecordHead, '\0');
-  record += context_.write(input);
-  const Bytes bytes = bytes_of(record).subspan(kRecordHead);
+  const std::string bytes = context_.write(input);
   if (bytes.size() > kRecordBytesMax)
     return fail(ErrorCode::Corrupt, fmt::format("a record of {} bytes; the limit is {}",
                                                 bytes.size(), kRecordBytesMax));
-  RUBATO_TRY(context_.read(bytes, input.message.cluster));
-  const auto length = static_cast<std::uint32_t>(bytes.size());
-  const std::uint32_t head[] = {length | parity_of(length) << 24, sum_of(bytes)};
-  std::memcpy(record.data(), head, sizeof head);
-  return record;
+  RUBATO_TRY(context_.read(bytes_of(bytes), input.message.cluster));
+  return record_of(bytes, context_.sum());
 }
 
 // --- a journal -----------------------------------------------------------------------------------
@@ -449,7 +465,7 @@ Result<JournalReader> JournalReader::open_at(Bytes all, std::size_t offset) {
   header.began_wall = fields.get<std::int64_t>();
   if (!fields.done()) return damaged_at(0);
   reader.position_ = size + sizeof sum;
-  reader.context_ = JournalContext(header.began);
+  reader.context_ = JournalContext(header);
   reader.wall_at_ = header.began;
   reader.wall_ = header.began_wall;
   return reader;
@@ -457,8 +473,16 @@ Result<JournalReader> JournalReader::open_at(Bytes all, std::size_t offset) {
 
 std::string JournalReader::renewed() const {
   std::string journal = header_bytes(header_);  // as long as it was: only the format differs
-  const Bytes records = bytes_.first(position_).subspan(journal.size());
-  return journal.append(reinterpret_cast<const char*>(records.data()), records.size());
+  Bytes records = bytes_.first(position_).subspan(journal.size());
+  for (std::uint32_t sum = JournalContext(header_).sum(); !records.empty();) {
+    const std::size_t length = Reader(records).get<std::uint32_t>() & kRecordBytesMax;
+    const Bytes input = records.subspan(kRecordHead, length);
+    const auto record = record_of({reinterpret_cast<const char*>(input.data()), input.size()}, sum);
+    sum = sum_of(record);
+    journal += record;
+    records = records.subspan(record.size());
+  }
+  return journal;
 }
 
 std::optional<SchedulerInput> JournalReader::next() {
@@ -475,10 +499,12 @@ std::optional<SchedulerInput> JournalReader::next() {
   if (parity_of(length) != head[0] >> 24) return ends(true);
   if (length > rest.size() - kRecordHead) return ends(false);
   const Bytes record = rest.subspan(kRecordHead, length);
-  if (sum_of(record) != head[1]) return ends(!all_zero(rest.subspan(kRecordHead + length)));
+  const std::uint32_t sum = sum_of_input(record, context_.sum());
+  if ((older_ ? sum_of_input(record, std::nullopt) : sum) != head[1])
+    return ends(!all_zero(rest.subspan(kRecordHead + length)));
   auto input = context_.read(record, header_.cluster);
   if (!input) return ends(true);
-  context_.note(*input);
+  context_.note(*input, sum);  // as renewed() has it
   if (input->kind == Kind::Return) {
     wall_at_ = input->now;
     wall_ = input->wall;

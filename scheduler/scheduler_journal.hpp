@@ -7,6 +7,8 @@
 //     record  := length:u24 parity:u8 XXH3:u32 input
 //     input   := kind:u8 time:varint ...          time: ns since the record before
 //
+// The XXH3 of a record is that of the one before (of the first: of the run) and its input. So a
+// record is good only in its place, and a write that went elsewhere is never read.
 // Little-endian. A message is a control frame, as on the wire. Progress and heartbeats of a sender
 // that is known are shorter: the differences from its last Progress; nothing but what is saved.
 // A State has a hash of the scheduler's state, and no time. A Hello leaves out the cluster's
@@ -24,6 +26,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/ids.hpp"
 #include "base/result.hpp"
@@ -66,8 +69,13 @@ Resharding servers_of(const std::string& settings);
 // All copies.
 std::string header_bytes(const JournalHeader& header);
 
-// What a record need not repeat: who has spoken, and when the last record was. Both ends of a
-// journal keep one.
+// Of a record of this input: its head and the input. `before`: the sum of the record before it.
+std::string record_of(std::string_view input, std::uint32_t before);
+// Of a record.
+std::uint32_t sum_of(std::string_view record);
+
+// What a record need not repeat: who has spoken, and when the last record was; and the sum of that.
+// Both ends of a journal keep one.
 class JournalContext {
  public:
   static constexpr std::size_t kOwnWords = 9;  // of a Progress, before the worker's figures
@@ -77,16 +85,18 @@ class JournalContext {
     Incarnation incarnation = 0;
     Words progress{};  // its last
   };
-  explicit JournalContext(Instant last) : last_(last) {}
+  explicit JournalContext(const JournalHeader& header)
+      : last_(header.began), sum_(static_cast<std::uint32_t>(header.run)) {}
 
   // The input of a record.
   std::string write(const SchedulerInput& input) const;
   // `cluster`: of the messages. Corrupt: it cannot be understood.
   [[nodiscard]] Result<SchedulerInput> read(std::span<const std::byte> bytes,
                                             std::uint64_t cluster) const;
-  // It is in the journal.
-  void note(const SchedulerInput& input);
+  // It is in the journal, as a record of this sum.
+  void note(const SchedulerInput& input, std::uint32_t sum);
   Instant last() const { return last_; }
+  std::uint32_t sum() const { return sum_; }
 
  private:
   // Null: it has not spoken.
@@ -94,18 +104,23 @@ class JournalContext {
 
   std::map<proto::NodeId, Sender> senders_;
   Instant last_;
+  std::uint32_t sum_;
 };
 
 class JournalWriter {
  public:
   // The reader of what stands before has come to its end here.
   explicit JournalWriter(JournalContext context) : context_(std::move(context)) {}
-  explicit JournalWriter(Instant began) : context_(began) {}
+  explicit JournalWriter(const JournalHeader& header) : context_(header) {}
 
   // Returns: one record. Corrupt: a reader could not read it, so nothing may rest on it.
   [[nodiscard]] Result<std::string> record(const SchedulerInput& input) const;
   // It is in the journal.
-  void note(const SchedulerInput& input) { context_.note(input); }
+  void note(const SchedulerInput& input, std::string_view record) {
+    context_.note(input, sum_of(record));
+  }
+  // Of the last record.
+  std::uint32_t sum() const { return context_.sum(); }
 
  private:
   JournalContext context_;
@@ -126,9 +141,10 @@ class JournalReader {
   // written whole. Requires: next() has come to the end.
   std::size_t torn() const { return bytes_.size() - position_; }
   bool damaged() const { return damaged_; }
-  // Whether an earlier release wrote it, which would not understand the records of this one.
+  // Whether an earlier release wrote it, which would not understand the records of this one. Its
+  // sums do not know of the record before.
   bool older() const { return older_; }
-  // The header in the format of this release, and all whole records so far.
+  // The header and all whole records so far, in the format of this release.
   std::string renewed() const;
   // The instant of the last record, on the clock of the first life.
   Instant last() const { return context_.last(); }
@@ -144,7 +160,7 @@ class JournalReader {
 
   std::span<const std::byte> bytes_;
   JournalHeader header_;
-  JournalContext context_{Instant{}};
+  JournalContext context_{header_};
   std::size_t position_ = 0;
   bool damaged_ = false;
   bool older_ = false;

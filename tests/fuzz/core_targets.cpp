@@ -130,7 +130,7 @@ bool play_scheduler(std::string_view bytes) {
   header.began = now;
   std::string journal = header_bytes(header);
   scheduler::DurableScheduler core(
-      make_scheduler(), scheduler::OpenJournal{scheduler::JournalWriter(now),
+      make_scheduler(), scheduler::OpenJournal{scheduler::JournalWriter(header),
                                                [&](std::string_view record) -> Result<void> {
                                                  journal += record;
                                                  return {};

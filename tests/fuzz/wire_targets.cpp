@@ -82,17 +82,15 @@ bool read_journal(std::string_view bytes) {
   header.cluster = 7;
   header.run = 21;
   std::string file = scheduler::header_bytes(header);
+  std::uint32_t sum = scheduler::JournalWriter(header).sum();
   while (bytes.size() > kLengthBytes) {
     std::uint16_t length = 0;
     std::memcpy(&length, bytes.data(), sizeof length);
-    const std::string_view record = bytes.substr(kLengthBytes, length);
-    const auto size = static_cast<std::uint32_t>(record.size());
-    const std::uint32_t parity = (size ^ size >> 8 ^ size >> 16 ^ 0xa5) & 0xff;
-    const std::uint32_t head[] = {size | parity << 24,
-                                  static_cast<std::uint32_t>(checksum(bytes_of(record)))};
-    file.append(reinterpret_cast<const char*>(head), sizeof head);
+    const std::string_view input = bytes.substr(kLengthBytes, length);
+    const std::string record = scheduler::record_of(input, sum);
+    sum = scheduler::sum_of(record);
     file += record;
-    bytes.remove_prefix(kLengthBytes + record.size());
+    bytes.remove_prefix(kLengthBytes + input.size());
   }
   auto reader = scheduler::JournalReader::open(bytes_of(file));
   if (!reader) return taken(reader);
@@ -104,14 +102,14 @@ bool read_journal(std::string_view bytes) {
 }
 
 std::vector<std::string> journals() {
-  scheduler::JournalWriter writer(Instant{});
+  scheduler::JournalWriter writer(scheduler::JournalHeader{});
   std::string all;
   const auto add = [&](const scheduler::SchedulerInput& input) {
-    const std::string record = writer.record(input)->substr(kRecordHead);
-    writer.note(input);
-    const auto length = static_cast<std::uint16_t>(record.size());
+    const std::string record = *writer.record(input);
+    writer.note(input, record);
+    const auto length = static_cast<std::uint16_t>(record.size() - kRecordHead);
     all.append(reinterpret_cast<const char*>(&length), sizeof length);
-    all += record;
+    all.append(record, kRecordHead);
   };
   std::int64_t ns = 0;
   for (auto message : proto::samples::every_message()) {

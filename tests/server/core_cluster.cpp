@@ -112,7 +112,7 @@ CoreCluster::CoreCluster(const CoreClusterOptions& options) : options_(options) 
       .cluster = kCluster, .run = 1, .settings = {}, .schema = {}, .began = now_};
   journal_ = scheduler::header_bytes(header);
   scheduler_ = std::make_unique<scheduler::DurableScheduler>(
-      new_scheduler(), append_to(scheduler::JournalWriter(now_)));
+      new_scheduler(), append_to(scheduler::JournalWriter(header)));
   const auto initial = [values = options.initial](ElementRange range) {
     return std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(range.begin),
                               values.begin() + static_cast<std::ptrdiff_t>(range.end));

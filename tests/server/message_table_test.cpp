@@ -83,8 +83,8 @@ struct SchedulerPlay {
     header.cluster = kCluster;
     header.began = now;
     journal = header_bytes(header);
-    core =
-        std::make_unique<scheduler::DurableScheduler>(make(), open(scheduler::JournalWriter(now)));
+    core = std::make_unique<scheduler::DurableScheduler>(make(),
+                                                         open(scheduler::JournalWriter(header)));
   }
   static std::unique_ptr<scheduler::Scheduler> make() {
     auto options = scheduler::some_options(1, 1);

@@ -64,6 +64,7 @@ struct Process {
   // Of a scheduler.
   Duration ahead;  // the run's clock, of this process's
   bool journaled = true;
+  std::uint32_t journal_sum = 0;  // of the last record
   Incarnation run = 0;
 
   // Of a server. The storage is the core's.

@@ -1,11 +1,10 @@
 #include "tests/simulation/planted.hpp"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
-#include "base/checksum.hpp"
 #include "proto/codec.hpp"
+#include "scheduler/scheduler_journal.hpp"
 #include "sync/ssp.hpp"
 #include "tests/proto/samples.hpp"
 
@@ -95,16 +94,11 @@ const std::vector<BugRow>& planted_bugs() {
   return kRows;
 }
 
-std::string unreadable_record() {
+std::string unreadable_record(std::uint32_t before) {
   const auto frame = proto::encode(proto::samples::commit(1, 2));
-  std::string record("\x02\x00", 2);  // a message, at the instant of the record before
-  record.append(reinterpret_cast<const char*>(frame.control.data()), frame.control.size());
-  const auto length = static_cast<std::uint32_t>(record.size());
-  const std::uint32_t parity = (length ^ length >> 8 ^ length >> 16 ^ 0xa5) & 0xff;
-  const std::uint32_t head[] = {
-      length | parity << 24,
-      static_cast<std::uint32_t>(checksum(std::as_bytes(std::span(record))))};
-  return std::string(reinterpret_cast<const char*>(head), sizeof head) + record;
+  std::string input("\x02\x00", 2);  // a message, at the instant of the record before
+  input.append(reinterpret_cast<const char*>(frame.control.data()), frame.control.size());
+  return scheduler::record_of(input, before);
 }
 
 std::unique_ptr<sync::Gate> make_gate(const std::string& model, const sync::Options& options,

@@ -41,8 +41,9 @@ struct BugRow {
 };
 const std::vector<BugRow>& planted_bugs();
 
-// A record of a scheduler's journal, whole, of a message that cannot be read without its payload.
-std::string unreadable_record();
+// A record of a scheduler's journal, of a message that cannot be read without its payload.
+// `before`: as scheduler::record_of().
+std::string unreadable_record(std::uint32_t before);
 
 // The parts of one process, with the bug in them.
 std::unique_ptr<sync::Gate> make_gate(const std::string& model, const sync::Options& options,

@@ -69,7 +69,9 @@ bool World::start_scheduler(Process& process) {
   const auto append = [this, &process](std::string_view record) -> Result<void> {
     const bool turn = ++bug_turns_ % kUnwrittenEvery == 0;
     if (bug_ == Bug::UnwrittenInput && turn) return {};
-    if (bug_ == Bug::PayloadKept && turn) RUBATO_TRY(process.journal->append(unreadable_record()));
+    if (bug_ == Bug::PayloadKept && turn)
+      RUBATO_TRY(process.journal->append(unreadable_record(process.journal_sum)));
+    process.journal_sum = scheduler::sum_of(record);
     return process.journal->append(record);
   };
   const auto sync = [&process] { return process.journal->sync(); };
@@ -96,11 +98,13 @@ bool World::start_scheduler(Process& process) {
                                           .began = now,
                                           .began_wall = wall};
     auto done = process.journal->cut(0);
-    if (done) done = append(header_bytes(header));
+    if (done) done = process.journal->append(header_bytes(header));
     if (done) done = sync();
     if (!done) return fails(done.error());
+    const scheduler::JournalWriter writer(header);
+    process.journal_sum = writer.sum();
     process.scheduler = std::make_unique<scheduler::DurableScheduler>(
-        std::move(core), scheduler::OpenJournal{scheduler::JournalWriter(now), append, sync});
+        std::move(core), scheduler::OpenJournal{writer, append, sync});
   } else {
     auto reader = scheduler::JournalReader::open(std::as_bytes(std::span(before)));
     if (!reader) return refuse(reader.error());
@@ -115,6 +119,7 @@ bool World::start_scheduler(Process& process) {
     const bool counts = away >= Duration{} && away < core->options().absent_max;
     const Instant run_now = counts ? reader->last() + away : reader->last();
     process.ahead = run_now - now;
+    process.journal_sum = reader->writer().sum();
     process.scheduler = std::make_unique<scheduler::DurableScheduler>(
         std::move(core), scheduler::OpenJournal{reader->writer(), append, sync});
     process.scheduler->go_on(now, wall, run_now);
