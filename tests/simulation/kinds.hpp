@@ -42,6 +42,7 @@ inline const std::vector<KindRow>& violation_kinds() {
       {"spins", "no core wants to be woken again and again at one instant"},
       {"ssp-bound", "no worker is more than s commits ahead of the slowest"},
       {"stop-unheard", "a process ends with its run even if its connection breaks then"},
+      {"worker-values", "a worker trains on what the shards have"},
       {"wrong-shard", "a server keeps its number and its range"},
   };
   return kRows;

@@ -2,20 +2,45 @@
 
 #include <fmt/format.h>
 
-#include "sync/adsp.hpp"
-#include "sync/ssp.hpp"
+#include "base/config.hpp"
+#include "proto/compression.hpp"
+#include "sync/option_table.hpp"
 
 namespace rubato::simulation {
 namespace {
 
 const std::string kSettings = "simulated = true\n";
 
-// As cluster/cluster_plan.cpp has them for real nodes.
 proto::JoinTiming join_timing() {
   proto::JoinTiming timing;
   timing.ask_after = timing.heartbeat_every * 2;
   timing.rejoin_for = Duration::from_seconds(600);
   return timing;
+}
+
+proto::Compression compression_of(const std::string& name) {
+  for (const auto codec : {proto::PayloadCodec::F16, proto::PayloadCodec::Bf16,
+                           proto::PayloadCodec::Int8, proto::PayloadCodec::TopK})
+    if (name == proto::codec_name(codec)) return {.codec = codec};
+  return {};
+}
+
+proto::AveragedElements averaged_of(const Plan& plan) {
+  std::vector<ElementRange> ranges;
+  if (plan.averaged)
+    for (auto at = kAveragedElement; at < parameters_of(plan); at += kChunkElements)
+      ranges.push_back({at, at + 1});
+  return proto::AveragedElements(std::move(ranges));
+}
+
+double momentum_of(const Plan& plan) {
+  return sync::server_momentum(plan.sync, plan.workers);
+}
+
+std::string key_of(const Node& node) {
+  std::string key = node.name;
+  key.resize(proto::kKeyCharacters, '.');
+  return key;
 }
 
 }  // namespace
@@ -31,11 +56,15 @@ std::uint64_t parameters_of(const Plan& plan) {
 }
 
 sync::Options sync_options_of(const Plan& plan) {
-  sync::Options options;
-  options.of<sync::SspOptions>().staleness = plan.staleness;
-  options.of<sync::AdspOptions>().check_period = Duration::from_seconds(10);
-  options.of<sync::AdspOptions>().overlap = plan.overlap;
-  return options;
+  // The defaults, but for what would take longer than a plan lasts.
+  std::string text = fmt::format(
+      "ssp.staleness = {}\nadsp.check_period_seconds = 10\nadsp.overlap = {}\n"
+      "semi-sync.epochs = 0.1\n",
+      plan.staleness, plan.overlap);
+  for (const auto& row : sync::option_rows())
+    if (row.key == "local_steps") text += fmt::format("{}.local_steps = 4\n", row.of);
+  const auto document = Config::parse(text, "plan");
+  return sync::read_options(document->root());
 }
 
 std::unique_ptr<scheduler::Scheduler> make_scheduler(const Plan& plan, Incarnation run) {
@@ -46,7 +75,7 @@ std::unique_ptr<scheduler::Scheduler> make_scheduler(const Plan& plan, Incarnati
   options.servers = static_cast<std::uint32_t>(plan.servers);
   options.workers = static_cast<std::uint32_t>(plan.workers);
   options.evaluations = scheduler::SchedulerOptions::Evaluations::Training;
-  options.batch = 32;
+  options.batch = kBatch;
   options.save_every = Duration::from_seconds(plan.snapshot_every);
   options.watch = scheduler::WatchOptions{};
   options.settings = kSettings;
@@ -57,7 +86,8 @@ std::unique_ptr<scheduler::Scheduler> make_scheduler(const Plan& plan, Incarnati
       options, sync::make_tuner(plan.sync, sync_options_of(plan),
                                 {.parameter_bytes = options.parameters * sizeof(float),
                                  .batches = 100,
-                                 .batch = static_cast<int>(options.batch)}));
+                                 .batch = static_cast<int>(options.batch),
+                                 .momentum = momentum_of(plan)}));
 }
 
 std::unique_ptr<server::ServerCore> make_server(const Plan& plan, const Node& node,
@@ -70,7 +100,15 @@ std::unique_ptr<server::ServerCore> make_server(const Plan& plan, const Node& no
   options.parameters = parameters_of(plan);
   options.shard.chunk_bytes = kChunkElements * sizeof(float);
   options.shard.optimizer.global_rate = 1;
-  options.seeds = options.shard.keeps_initial = plan.seeds;
+  if (const double momentum = momentum_of(plan); momentum > 0) {
+    options.shard.optimizer.kind = server::OptimizerKind::Nesterov;
+    options.shard.optimizer.momentum = momentum;
+  }
+  options.shard.average = sync::averages(plan.sync);
+  options.shard.keeps_initial = sync::goes_back(plan.sync, sync_options_of(plan)) || plan.seeds;
+  options.seeds = plan.seeds;
+  options.averaged = averaged_of(plan);
+  if (plan.keys) options.public_key = key_of(node);
   options.journal = plan.journal;
   options.timing = join_timing();
   options.settings = kSettings;
@@ -90,12 +128,30 @@ std::unique_ptr<worker::WorkerCore> make_worker(const Plan& plan, const Node& no
   options.name = node.name;
   options.settings = kSettings;
   options.parameters = parameters_of(plan);
+  options.batch = kBatch;
+  options.up = compression_of(plan.up);
+  options.down = compression_of(plan.down);
+  options.auto_up = plan.up == "auto";
+  options.auto_down = plan.down == "auto";
+  options.averaged = averaged_of(plan);
+  options.alignment = sync::measures_alignment(plan.sync);
+  if (const auto weight = sync::elastic_weight(plan.sync, sync)) {
+    options.elastic = true;
+    options.exchange = !sync::takes_reply(plan.sync);
+    options.weight = *weight;
+  } else {
+    options.residual = node.residual;
+  }
   options.chunk_bytes = kChunkElements * sizeof(float);
   options.overlap = sync::overlap(plan.sync, sync);
   options.timing = join_timing();
   options.looks = true;
   options.seeds = plan.seeds;
   return std::make_unique<worker::WorkerCore>(options, make_rule(plan.sync, sync, bug));
+}
+
+proto::Identity identity_of(const Node& node) {
+  return {.role = node.role, .name = node.name, .public_key = key_of(node)};
 }
 
 std::string state_text(const scheduler::Scheduler& scheduler, Instant run_now) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/identity.hpp"
 #include "scheduler/durable_scheduler.hpp"
 #include "scheduler/journal_file.hpp"
 #include "server/server_core.hpp"
@@ -18,6 +19,7 @@
 #include "tests/simulation/network.hpp"
 #include "tests/simulation/plan.hpp"
 #include "tests/simulation/shard_model.hpp"
+#include "worker/residual.hpp"
 #include "worker/worker_core.hpp"
 #include "worker/worker_driver.hpp"
 
@@ -30,6 +32,8 @@ struct Trainee {
   worker::WorkerDriver driver;
   std::vector<float> values;
   bool stepping = false;
+  Sequence made = 0;        // of the last commit that it has sent
+  train::StepPlan step;     // the last that began
   bool step_ended = false;  // while the process was frozen
   bool committing = false;  // the reply is awaited
   // Beside steps. While the process copies, it hears and says nothing.
@@ -100,17 +104,18 @@ struct Node {
   std::unique_ptr<MachineDisk> disk;
   std::unique_ptr<StorageRecord> record;  // of a server
 
-  int not_finite = 0;          // so many updates to come
-  bool lies = false;           // and does not say so
-  int spoilt = 0;              // updates of its that held a NaN
-  int bad_losses = 0;          // so many steps to come
-  bool had_bad_loss = false;   // one at least
-  int boasts = 0;              // so many reports to come
-  bool boasted = false;        // one at least
-  int commits_since_heal = 0;  // answered
-  bool left_out = false;       // the scheduler has let others go on without it
-  bool flipped = false;        // a bit, in what lay on its disk; or a write went elsewhere
-  int damages = 0;             // so many, at most
+  std::shared_ptr<worker::Residual> residual;  // of a worker: what its commits have left out
+  int not_finite = 0;                          // so many updates to come
+  bool lies = false;                           // and does not say so
+  int spoilt = 0;                              // updates of its that held a NaN
+  int bad_losses = 0;                          // so many steps to come
+  bool had_bad_loss = false;                   // one at least
+  int boasts = 0;                              // so many reports to come
+  bool boasted = false;                        // one at least
+  int commits_since_heal = 0;                  // answered
+  bool left_out = false;                       // the scheduler has let others go on without it
+  bool flipped = false;  // a bit, in what lay on its disk; or a write went elsewhere
+  int damages = 0;       // so many, at most
 
   // Of a server: what its last process had, and what the scheduler said to be lost.
   std::optional<std::uint64_t> last_commits;
@@ -127,7 +132,8 @@ struct Node {
 // The exit code of a process that failed.
 int code_of(ErrorCode code);
 
-// How the cores of a plan are made.
+// How the cores of a plan are made, as cluster/cluster_plan.cpp makes real ones.
+inline constexpr std::uint32_t kBatch = 32;
 inline constexpr std::uint64_t kCluster = 0x51;
 std::uint64_t parameters_of(const Plan& plan);
 sync::Options sync_options_of(const Plan& plan);
@@ -137,6 +143,8 @@ std::unique_ptr<server::ServerCore> make_server(const Plan& plan, const Node& no
                                                 std::unique_ptr<server::Storage> storage, Bug bug);
 std::unique_ptr<worker::WorkerCore> make_worker(const Plan& plan, const Node& node,
                                                 Incarnation incarnation, Bug bug);
+// By its key.
+proto::Identity identity_of(const Node& node);
 
 // All that a scheduler shows of its state at this instant of the run's clock.
 std::string state_text(const scheduler::Scheduler& scheduler, Instant run_now);

@@ -9,6 +9,7 @@
 
 #include "base/config.hpp"
 #include "base/rng.hpp"
+#include "sync/factory.hpp"
 
 namespace rubato::simulation {
 namespace {
@@ -71,6 +72,17 @@ double between(Rng& rng, double least, double most) {
   return least + (most - least) * rng.uniform();
 }
 
+const std::vector<std::string>& codecs() {
+  static const std::vector<std::string> kCodecs = {"f32", "f16", "bf16", "int8", "top-k", "auto"};
+  return kCodecs;
+}
+
+std::vector<std::string> all_models() {
+  std::vector<std::string> names;
+  for (const auto& model : sync::models()) names.emplace_back(model.name);
+  return names;
+}
+
 // Two digits are enough, and survive the document.
 double rounded(double value) {
   return static_cast<double>(static_cast<std::int64_t>(value * 100 + (value < 0 ? -0.5 : 0.5))) /
@@ -116,13 +128,22 @@ Plan make_plan(std::uint64_t seed) {
   Rng rng(seed, 1, 0);
   Plan plan;
   plan.seed = seed;
-  static const std::vector<std::string> kModels = {"bsp", "ssp", "asp", "adsp"};
-  plan.sync = pick(rng, kModels);
+  // Half of the plans have a model whose parameters the checkers know to the bit.
+  static const std::vector<std::string> kKnown = {"bsp", "ssp", "asp", "adsp"};
+  plan.sync = pick(rng, kKnown);
+  if (Rng any(seed, 1, 4); any.below(2) == 0) plan.sync = pick(any, all_models());
+  const bool elastic = sync::elastic_weight(plan.sync, {}).has_value();
+  if (Rng coded(seed, 1, 5); coded.below(3) == 0) {
+    plan.up = elastic ? "f32" : pick(coded, codecs());
+    plan.down = pick(coded, codecs());
+  }
+  plan.keys = Rng(seed, 1, 6).below(3) == 0;
   plan.staleness = 1 + static_cast<int>(rng.below(4));
   plan.servers = 1 + static_cast<int>(rng.below(4));
   plan.workers = 2 + static_cast<int>(rng.below(7));
   plan.spare = static_cast<int>(rng.below(3));
   plan.seeds = Rng(seed, 1, 1).below(4) == 0;
+  plan.averaged = plan.seeds && Rng(seed, 1, 7).below(2) == 0;
   plan.journal = Rng(seed, 1, 2).below(3) == 0;
   plan.overlap = plan.sync == "adsp" && Rng(seed, 1, 3).below(2) == 0;
   plan.snapshot_every = rounded(between(rng, 4, 15));
@@ -190,8 +211,12 @@ std::string to_toml(const Plan& plan) {
       plan.seed, plan.sync, plan.staleness, plan.servers, plan.workers, plan.spare,
       plan.snapshot_every, fmt::join(plan.step_seconds, " "), plan.faults_end);
   if (plan.seeds) text += "seeds = true\n";
+  if (plan.averaged) text += "averaged = true\n";
   if (plan.journal) text += "journal = true\n";
   if (plan.overlap) text += "overlap = true\n";
+  if (plan.up != "f32") text += fmt::format("up = \"{}\"\n", plan.up);
+  if (plan.down != "f32") text += fmt::format("down = \"{}\"\n", plan.down);
+  if (plan.keys) text += "keys = true\n";
   for (const Fault& fault : plan.faults) {
     text += fmt::format("\n[[fault]]\nkind = \"{}\"\nat = {:g}\n", name_of(fault.kind), fault.at);
     if (!fault.node.empty()) text += fmt::format("node = \"{}\"\n", fault.node);
@@ -211,14 +236,18 @@ Result<Plan> read_plan(std::string_view text, const std::string& file) {
   };
   Plan plan;
   plan.seed = static_cast<std::uint64_t>(root.integer("seed", 1, Limits::at_least(0)));
-  plan.sync = root.choice("sync", "bsp", {"bsp", "ssp", "asp", "adsp"});
+  plan.sync = root.choice("sync", "bsp", all_models());
   plan.staleness = count("staleness", 0, 1000);
   plan.servers = count("servers", 1, 8);
   plan.workers = count("workers", 1, 12);
   plan.spare = count("spare", 0, 12);
   plan.seeds = root.flag("seeds", false);
+  plan.averaged = root.flag("averaged", false);
   plan.journal = root.flag("journal", false);
   plan.overlap = root.flag("overlap", false);
+  plan.up = root.choice("up", "f32", codecs());
+  plan.down = root.choice("down", "f32", codecs());
+  plan.keys = root.flag("keys", false);
   plan.snapshot_every = root.number("snapshot_every", 10, Limits::within(0.1, kLongest));
   plan.faults_end = root.number("faults_end", 60, Limits::within(0, kLongest));
   const std::string steps = root.text("step_seconds");

@@ -63,13 +63,19 @@ struct Fault {
 };
 
 struct Plan {
-  std::uint64_t seed = 0;  // of all that is not in the plan
-  std::string sync = "bsp";
-  int staleness = 2;  // of ssp
+  std::uint64_t seed = 0;    // of all that is not in the plan
+  std::string sync = "bsp";  // any model of sync/factory.hpp
+  int staleness = 2;         // of ssp
+  // Codecs of commits and of replies: "f32", "f16", "bf16", "int8", "top-k"; "auto".
+  std::string up = "f32", down = "f32";
+  // Each node has a key, and speaks for itself alone. Strangers have that of a worker.
+  bool keys = false;
   int servers = 1;
-  int workers = 1;       // that the start waits for
-  int spare = 0;         // that may join later
-  bool seeds = false;    // a worker tells the initial values
+  int workers = 1;     // that the start waits for
+  int spare = 0;       // that may join later
+  bool seeds = false;  // a worker tells the initial values
+  // Of seeds, as of an own model with running statistics: an element of each chunk is averaged.
+  bool averaged = false;
   bool journal = false;  // servers keep one
   // Of adsp: workers train on while a commit is in flight, and have devices with memory of their
   // own. An update is taken, and parameters are brought to the device, beside steps.

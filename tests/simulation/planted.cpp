@@ -89,6 +89,7 @@ const std::vector<BugRow>& planted_bugs() {
       {Bug::PayloadKept, "payload-kept", "replay-differs"},
       {Bug::FalseRefusal, "false-refusal", "false-word"},
       {Bug::HearsNoStop, "hears-no-stop", "not-gone"},
+      {Bug::DifferenceTwice, "difference-twice", "worker-values"},
       {Bug::MixesSeeds, "mixes-seeds", "mixed-seeds"},
   };
   return kRows;

@@ -31,6 +31,7 @@ enum class Bug {
   PayloadKept,      // the journal has a message of a member whose payload is left out
   FalseRefusal,     // the transport has a worker hear that a later process replaced it
   HearsNoStop,      // the transport of a worker drops the Stop
+  DifferenceTwice,  // now and then a worker adds what changed of the parameters a second time
   MixesSeeds,       // half of the initial values that a worker tells are another's
 };
 

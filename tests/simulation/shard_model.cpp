@@ -5,27 +5,97 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
+#include <initializer_list>
+#include <numeric>
+#include <string_view>
+
+#include "proto/compression.hpp"
+#include "sync/factory.hpp"
 
 namespace rubato::simulation {
 namespace {
 
-std::vector<float> floats_of(const proto::Payload& payload) {
-  std::vector<float> scratch;
-  const auto values = payload.floats(scratch);
-  return {values.begin(), values.end()};
+// Of an update: some 10. What is above it was not finite before it was compressed.
+constexpr float kLargest = 1000;
+
+// Of a Commit or of Parameters. The values of averaged elements follow the others.
+template <class Head>
+std::vector<float> floats_of(const Head& head, const proto::Payload& payload) {
+  const auto bytes = payload.bytes();
+  const std::size_t averaged = head.averaged * sizeof(float);
+  std::vector<float> others(head.count - head.averaged), values;
+  if (!proto::decompress(head.codec, bytes.first(bytes.size() - averaged), others)) return {};
+  auto other = others.begin();
+  auto mean = bytes.end() - static_cast<std::ptrdiff_t>(averaged);
+  for (std::uint64_t i = 0; i < head.count; ++i) {
+    if (averaged == 0 || (head.offset + i) % kChunkElements != kAveragedElement) {
+      values.push_back(*other++);
+      continue;
+    }
+    std::memcpy(&values.emplace_back(), &*mean, sizeof(float));
+    mean += sizeof(float);
+  }
+  return values;
+}
+
+// How far a value may be off in this codec, by its own size.
+double error_of(proto::PayloadCodec codec) {
+  if (codec == proto::PayloadCodec::F16) return 1.0 / 2048;
+  return codec == proto::PayloadCodec::Bf16 ? 1.0 / 256 : 0;
+}
+
+bool is_one_of(const std::string& sync, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, sync) != names.end();
 }
 
 }  // namespace
 
 Applies applies(const std::string& sync) {
-  if (sync == "bsp") return Applies::Rounds;
-  return sync == "ssp" ? Applies::Whole : Applies::Chunks;
+  if (is_one_of(sync, {"asp", "adsp", "dylu"})) return Applies::Chunks;
+  if (is_one_of(sync, {"ssp", "dssp"})) return Applies::Whole;
+  return is_one_of(sync, {"bsp", "semi-sync"}) ? Applies::Rounds : Applies::Unknown;
 }
 
-ShardModel::ShardModel(History& history, std::string name, const Plan& plan, std::uint64_t elements,
-                       std::optional<State> snapshot, std::uint32_t setbacks)
+Element element_of(const Plan& plan, std::uint64_t element) {
+  const std::uint64_t of = element % kChunkElements;
+  if (of == kOrderElement) return Element::Order;
+  return plan.averaged && of == kAveragedElement ? Element::Averaged : Element::Counts;
+}
+
+double most_of(const Plan& plan, const Made& made, std::uint64_t element) {
+  const std::uint64_t of = element % kChunkElements;
+  const bool remembers = is_one_of(plan.sync, {"ace", "mifa", "ringleader"});
+  const double commits = remembers ? std::accumulate(made.commits.begin(), made.commits.end(), 0.0)
+                         : of < made.commits.size() ? made.commits[of]
+                                                    : 0;
+  const double momentum = sync::server_momentum(plan.sync, plan.workers);
+  // Rounding of int8 adds up; nothing else may be above.
+  const double slack = plan.up == "f32" && plan.down == "f32" ? 1e-3 : 0.5;
+  return (commits * made.heaviest + slack) * (1 + slack / 10) * (1 + momentum / (1 - momentum));
+}
+
+bool is_possible(const Plan& plan, const Made& made, std::uint64_t element, float value) {
+  if (!std::isfinite(value)) return false;
+  const double least = most_of(plan, {}, 0);
+  switch (element_of(plan, element)) {
+    case Element::Order:
+      return true;
+    case Element::Averaged:
+      return -least <= value && value <= kAveragedMax + least;
+    case Element::Counts:
+      return -value <= most_of(plan, made, element) && value <= least;
+  }
+  return false;
+}
+
+ShardModel::ShardModel(History& history, std::string name, const Plan& plan, const Made& made,
+                       std::uint64_t elements, std::optional<State> snapshot,
+                       std::uint32_t setbacks)
     : history_(history),
       name_(std::move(name)),
+      plan_(plan),
+      made_(made),
       applies_(applies(plan.sync)),
       staleness_(static_cast<std::uint64_t>(plan.staleness)),
       state_(snapshot.value_or(State{std::vector<float>(elements), 0})),
@@ -109,14 +179,14 @@ void ShardModel::on_commit(Member& member, const proto::Message& message,
     member.refused = member.used = false;
   }
   if (member.chunks.contains(commit.offset)) return;
-  auto values = floats_of(message.payload);
+  auto values = floats_of(commit, message.payload);
   if (commit.seeding > 0) {
     member.elements += values.size();
     member.chunks[commit.offset] = std::move(values);
     return on_seed(member, message.sender.index, commit);
   }
   if (commit.discard || commit.began < setbacks_ ||
-      std::ranges::any_of(values, [](float value) { return !std::isfinite(value); }))
+      std::ranges::any_of(values, [](float value) { return !(std::abs(value) < kLargest); }))
     member.refused = true;
   member.elements += values.size();
   const auto& chunk = member.chunks[commit.offset] = std::move(values);
@@ -153,6 +223,7 @@ void ShardModel::on_seed(Member& member, std::uint32_t worker, const proto::Comm
 
 void ShardModel::apply(Member& member) {
   member.used = true;
+  if (applies_ == Applies::Unknown) return;
   ++state_.commits;
   if (member.refused) return;
   for (const auto& [offset, chunk] : member.chunks)
@@ -160,6 +231,7 @@ void ShardModel::apply(Member& member) {
 }
 
 void ShardModel::on_commits(std::uint64_t commits) {
+  if (applies_ == Applies::Unknown) state_.commits = commits;
   if (applies_ != Applies::Rounds || commits <= state_.commits) return;
   std::vector<std::pair<std::uint32_t, Member*>> round;
   for (auto& [worker, member] : members_)
@@ -193,7 +265,7 @@ void ShardModel::on_answers(Instant now, const std::vector<Answer>& answers, con
 void ShardModel::answered(Instant now, std::uint32_t worker, Member& member) {
   member.answered = std::exchange(member.sequence, 0);
   member.seeded = false;
-  if (applies_ != Applies::Whole || member.clock <= slowest() + staleness_) return;
+  if (plan_.sync != "ssp" || member.clock <= slowest() + staleness_) return;
   history_.violate(now, "ssp-bound",
                    fmt::format("{}: worker {} is answered {} commits ahead of the slowest; s is {}",
                                name_, worker, member.clock - slowest(), staleness_));
@@ -201,11 +273,14 @@ void ShardModel::answered(Instant now, std::uint32_t worker, Member& member) {
 
 void ShardModel::compare(Instant now, const proto::Message& answer, const proto::Parameters& head,
                          const State& of) {
-  if (broken_) return;
-  const std::vector<float> said = floats_of(answer.payload);
+  if (broken_ || proto::is_difference(head.codec)) return;
+  const std::vector<float> said = floats_of(head, answer.payload);
+  if (applies_ == Applies::Unknown) return bound(now, head, said);
   for (std::size_t i = 0; i < said.size() && head.offset + i < of.values.size(); ++i) {
     const float wanted = of.values[head.offset + i];
+    if (element_of(plan_, head.offset + i) == Element::Averaged) continue;
     if (std::bit_cast<std::uint32_t>(said[i]) == std::bit_cast<std::uint32_t>(wanted)) continue;
+    if (std::abs(said[i] - wanted) <= error_of(head.codec) * (std::abs(wanted) + 1e-4)) continue;
     broken_ = true;
     const std::uint64_t element = (head.offset + i) % kChunkElements;
     const bool counts = element != kOrderElement;
@@ -224,6 +299,18 @@ void ShardModel::compare(Instant now, const proto::Message& answer, const proto:
     return;
   }
   restored_.erase(head.offset);
+}
+
+void ShardModel::bound(Instant now, const proto::Parameters& head, const std::vector<float>& said) {
+  for (std::size_t i = 0; i < said.size(); ++i) {
+    const std::uint64_t element = head.offset + i;
+    if (is_possible(plan_, made_, element, said[i])) continue;
+    broken_ = true;
+    history_.violate(now, "exactly-once",
+                     fmt::format("{}: {} commits are in element {}; at most {} were made", name_,
+                                 -said[i], element, most_of(plan_, made_, element)));
+    return;
+  }
 }
 
 }  // namespace rubato::simulation

@@ -3,9 +3,13 @@
 // apart from server/, and compares every element of every reply, bit by bit.
 // A worker's update is 1 in the element of that worker, and 0 in those of others: so each parameter
 // is a number of commits. The last element of a chunk depends on the parameters, and on the order.
+// Some sync models make of updates what nobody can say who does not know them. Of these the server
+// tells how many commits there are, and no element may have more than its worker has made.
 // Threads: one owner.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -23,6 +27,9 @@ namespace rubato::simulation {
 inline constexpr std::uint64_t kChunkElements = 16;
 inline constexpr std::uint64_t kChunksOfShard = 2;
 inline constexpr std::uint64_t kOrderElement = kChunkElements - 1;
+// Of Plan::averaged: a mean of what workers tell, which is from 1 to this, and of the first 0.
+inline constexpr std::uint64_t kAveragedElement = kChunkElements - 2;
+inline constexpr float kAveragedMax = 16;
 // The initial values of worker w: this times w + 1 in the last element of each chunk, else 0.
 inline constexpr float kSeedOfWorker = 100;
 
@@ -31,8 +38,30 @@ enum class Applies {
   Chunks,  // each chunk when it arrives: asp, adsp
   Whole,   // when all of it is there: ssp
   Rounds,  // in the order of workers when its round is full: bsp
+  Unknown,
 };
 Applies applies(const std::string& sync);
+
+// The commits that processes have made.
+struct Made {
+  std::vector<double> commits;  // by worker, each by its weight
+  // Else each by the largest weight: what compression has left of one may travel with another.
+  bool exact = true;
+  double heaviest = 1;
+
+  void add(std::size_t worker, double weight) {
+    commits[worker] += exact ? weight : 1;
+    if (!exact) heaviest = std::max(heaviest, weight);
+  }
+};
+// What an element of the parameters is.
+enum class Element { Counts, Order, Averaged };
+Element element_of(const Plan& plan, std::uint64_t element);
+// As much of them an element may hold at most; where memories of workers are applied again and
+// again, of all workers together.
+double most_of(const Plan& plan, const Made& made, std::uint64_t element);
+// Whether an element may have this value.
+bool is_possible(const Plan& plan, const Made& made, std::uint64_t element, float value);
 
 class ShardModel {
  public:
@@ -42,15 +71,16 @@ class ShardModel {
     std::vector<float> initial = {};  // that a worker told; empty: zeros
   };
   // `name`: for violations. `snapshot`: the one that it begins with. `setbacks`: of Welcome.
-  ShardModel(History& history, std::string name, const Plan& plan, std::uint64_t elements,
-             std::optional<State> snapshot, std::uint32_t setbacks);
+  // Lifetime: of `plan` and `made`, longer than this.
+  ShardModel(History& history, std::string name, const Plan& plan, const Made& made,
+             std::uint64_t elements, std::optional<State> snapshot, std::uint32_t setbacks);
 
   const State& state() const { return state_; }
   // The commits that were in what it promised last. With a journal they are on disk.
   std::uint64_t answered() const { return answered_; }
   std::uint32_t setbacks() const { return setbacks_; }
   // The server answers a round once it is on disk. It has seen so many commits to their end: if
-  // that is more than before, its round is applied.
+  // that is more than before, its round is applied. Of what is unknown it is the number of commits.
   void on_commits(std::uint64_t commits);
   // The process has this state under this number of snapshot.
   void know(std::uint64_t number, State state) { known_[number] = std::move(state); }
@@ -91,9 +121,12 @@ class ShardModel {
   void answered(Instant now, std::uint32_t worker, Member& member);
   void compare(Instant now, const proto::Message& answer, const proto::Parameters& head,
                const State& of);
+  void bound(Instant now, const proto::Parameters& head, const std::vector<float>& said);
 
   History& history_;
   std::string name_;
+  const Plan& plan_;
+  const Made& made_;
   Applies applies_;
   std::uint64_t staleness_;
   State state_;

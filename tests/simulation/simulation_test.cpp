@@ -154,7 +154,7 @@ TEST_CASE("a document that is no plan is refused in one line") {
     return plan.error().message;
   };
   const std::string good = to_toml(make_plan(1));
-  CHECK(refused("sync = \"tempo\"").find("plan.toml:1: sync") == 0);
+  CHECK(refused("sync = \"tempus\"").find("plan.toml:1: sync") == 0);
   CHECK(refused("servers = 1\nworkers = 2\nstep_seconds = \"1\"").find("step_seconds") !=
         std::string::npos);
   CHECK(refused(good + "\n[[fault]]\nkind = \"kill\"\nat = 1\n").find("must name a node") !=

@@ -1,8 +1,9 @@
 // What a worker computes in the simulation. A commit, however many steps are in it, is 1 for this
 // worker's element of each chunk. The last element of a chunk is a part of the way from the loaded
-// parameters to a target of this worker.
+// parameters to a target of this worker, and 1 at most.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -51,6 +52,7 @@ struct World::Hands {
       ++(world.events_.now() < world.heals_at_ ? world.commits_ : process.node->commits_since_heal);
     trainee.committing = false;
     trainee.values.assign(core.parameters().begin(), core.parameters().end());
+    world.judge_loaded(process);
     return true;
   }
   void on_loaded(Instant) {}
@@ -69,7 +71,10 @@ void World::drive(Process& process) {
 
 void World::begin_step(Process& process) {
   process.trainee.stepping = true;
-  events_.after(Duration::from_seconds(process.node->step_seconds),
+  auto& step = process.trainee.step;
+  step = process.worker->next_step();
+  if (step.batch == 0) step.batch = kBatch;
+  events_.after(Duration::from_seconds(process.node->step_seconds * step.batch / kBatch),
                 [this, id = process.id] { end_step(*by_id_.at(id)); });
 }
 
@@ -83,10 +88,12 @@ void World::end_step(Process& process) {
   trainee.stepping = trainee.step_ended = false;
   const bool bad = process.node->bad_losses > 0;
   if (bad) --process.node->bad_losses, process.node->had_bad_loss = true;
-  process.worker->on_step(clock(process),
-                          {.spent = Duration::from_seconds(process.node->step_seconds),
-                           .loss_sum = bad ? std::numeric_limits<double>::quiet_NaN() : 32,
-                           .samples = 32});
+  const auto [batch, rate] = trainee.step;
+  process.worker->on_step(
+      clock(process), {.spent = Duration::from_seconds(process.node->step_seconds * batch / kBatch),
+                       .loss_sum = bad ? std::numeric_limits<double>::quiet_NaN() : batch,
+                       .samples = static_cast<int>(batch),
+                       .rate = rate});
   if (!process.deaf()) return speak(process);
   // The loop copies; the next step begins without it.
   if (process.worker->next_action() == worker::WorkerCore::Action::Train) begin_step(process);
@@ -121,6 +128,17 @@ void World::end_copy(Process& process) {
   if (!process.ended) read_inbox(process);
 }
 
+// Whatever the way down makes of it, nobody has more of a worker than it has made.
+void World::judge_loaded(const Process& process) {
+  const auto& values = process.trainee.values;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!is_possible(plan_, made_, i, values[i]))
+      return history_.violate(
+          events_.now(), "worker-values",
+          fmt::format("{} has {} commits in element {}; at most {} were made", process.node->name,
+                      -values[i], i, most_of(plan_, made_, i)));
+}
+
 worker::Update World::take_update(Process& process) {
   Node& node = *process.node;
   const auto& values = process.trainee.values;
@@ -128,7 +146,7 @@ worker::Update World::take_update(Process& process) {
   for (std::size_t i = 0; i < update.size(); ++i) {
     const std::size_t element = i % kChunkElements;
     if (element == kOrderElement)
-      update[i] = kPartOfTheWay * (values[i] - target_of(node.index, i));
+      update[i] = std::clamp(kPartOfTheWay * (values[i] - target_of(node.index, i)), -1.0f, 1.0f);
     else
       update[i] = element == node.index ? 1.0f : 0.0f;
   }
@@ -139,6 +157,12 @@ worker::Update World::take_update(Process& process) {
     update[rng_.below(update.size())] = std::numeric_limits<float>::quiet_NaN();
     finite = node.lies;
   }
+  // Its own parameters, in their place.
+  if (process.worker->elastic())
+    for (std::size_t i = 0; i < update.size(); ++i) update[i] = values[i] - update[i];
+  if (plan_.averaged)
+    for (std::size_t i = kAveragedElement; i < update.size(); i += kChunkElements)
+      update[i] = std::isnan(update[i]) ? update[i] : static_cast<float>(1 + node.index);
   return {std::make_shared<const Floats>(std::move(update)), finite};
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/compression.hpp"
+
 namespace rubato::simulation {
 namespace {
 
@@ -37,12 +39,17 @@ std::vector<std::unique_ptr<Node>> make_nodes(const Plan& plan, Events& events) 
   return nodes;
 }
 
-proto::Payload twice(const proto::Payload& payload) {
-  std::vector<float> scratch;
-  const auto values = payload.floats(scratch);
-  auto doubled = std::make_shared<std::vector<float>>(values.begin(), values.end());
-  for (float& value : *doubled) value *= 2;
-  return proto::Payload::of(std::move(doubled));
+// The same in twice its values.
+template <class Head>
+proto::Payload twice(const Head& head, const proto::Payload& payload) {
+  std::vector<float> values(head.count);
+  if (!proto::decompress(head.codec, payload.bytes(), values)) return payload;
+  for (float& value : values) value *= 2;
+  const proto::Compression form{.codec = head.codec};
+  auto bytes =
+      std::make_shared<std::vector<std::byte>>(proto::compressed_bytes(form, values.size()));
+  proto::Compressor().compress(form, values, *bytes);
+  return proto::Payload::of(std::move(bytes));
 }
 
 }  // namespace
@@ -57,7 +64,13 @@ World::World(const Plan& plan, History& history, Bug bug)
                [this](ProcessId to, proto::PeerId peer, std::uint64_t pipe,
                       const ParcelPtr& parcel) { deliver(to, peer, pipe, parcel); }),
       watcher_(plan, history, nodes_),
-      heals_at_(Instant{} + Duration::from_seconds(plan.faults_end)) {
+      heals_at_(Instant{} + Duration::from_seconds(plan.faults_end)),
+      made_{.commits = std::vector<double>(plan.step_seconds.size()), .exact = plan.up == "f32"} {
+  for (const auto& node : nodes_) keys_.push_back(identity_of(*node));
+  for (const auto& node : nodes_) {
+    if (node->role == proto::Role::Worker)
+      node->residual = std::make_shared<worker::Residual>(parameters_of(plan));
+  }
   for (const auto& node : nodes_) node->clock = Duration::from_seconds(1 + 1000 * rng_.uniform());
   Rng disks(plan.seed, 4, 0);
   for (const auto& node : nodes_) node->disk->sync = kSlowestSync * disks.uniform();
@@ -79,8 +92,12 @@ void World::run() {
   while (!given_up_ && step(stop)) continue;
   if (given_up_) return;
   events_.advance(stop);
+  // Under Hero SGD one worker commits, and all others wait.
+  const bool hero = plan_.sync == "hero-sgd" && std::ranges::any_of(nodes_, [](const auto& node) {
+                      return node->commits_since_heal >= kHealingCommits;
+                    });
   for (const auto& node : nodes_)
-    if (can_train(*node) && node->commits_since_heal < kHealingCommits)
+    if (can_train(*node) && !hero && node->commits_since_heal < kHealingCommits)
       history_.violate(stop, node->left_out ? "left-out" : "no-progress",
                        fmt::format("{} made {} commits in the {:.0f} s after everything was healed",
                                    node->name, node->commits_since_heal, kHealingSeconds));
@@ -179,9 +196,15 @@ void World::handle(Process& process, proto::PeerId peer, const ParcelPtr& parcel
                     message ? describe(message->body) : message.error().message));
   ++process.heard;
   process.wakes = 0;
+  // As the loop of a node does.
+  if (plan_.keys && message)
+    if (const auto why = proto::overstep(key_of(*by_id_.at(parcel->from)), *message))
+      message = fail(ErrorCode::BadInput, *why);
   if (process.scheduler)
     to_scheduler(process, peer, message);
-  else if (process.server && message)
+  else if (process.server && !message)
+    process.server->on_bad_frame(peer, message.error());
+  else if (process.server)
     to_server(process, peer, parcel, *message);
   else if (process.worker && message)
     to_worker(process, peer, std::move(*message));
@@ -195,6 +218,12 @@ void World::handle(Process& process, proto::PeerId peer, const ParcelPtr& parcel
   if (process.server && due(*process.server)) process.server->on_wakeup(now);
   if (process.worker && due(*process.worker)) process.worker->on_wakeup(now);
   speak(process);
+}
+
+// A stranger has come by that of the first worker.
+const proto::Identity& World::key_of(const Process& process) const {
+  const auto first = static_cast<std::size_t>(1 + plan_.servers);
+  return keys_.at(process.node ? process.node->place : first);
 }
 
 void World::to_scheduler(Process& process, proto::PeerId peer,
@@ -219,7 +248,7 @@ void World::to_server(Process& process, proto::PeerId peer, const ParcelPtr& par
   if (bug_ == Bug::ChunkTwice && std::holds_alternative<proto::Commit>(message.body) &&
       ++bug_turns_ % kChunkTwiceEvery == 0) {
     proto::Message spoilt = message;
-    spoilt.payload = twice(message.payload);
+    spoilt.payload = twice(std::get<proto::Commit>(message.body), message.payload);
     process.server->on_message(clock(process), peer, spoilt);
   } else {
     process.server->on_message(clock(process), peer, message);
@@ -230,8 +259,8 @@ void World::to_server(Process& process, proto::PeerId peer, const ParcelPtr& par
   std::optional<ShardModel::State> restored;
   if (process.loaded)
     restored = watcher_.saved_state(process.storage->replayed().value_or(*process.loaded));
-  process.model = std::make_unique<ShardModel>(history_, process.node->name, plan_, range.count(),
-                                               std::move(restored),
+  process.model = std::make_unique<ShardModel>(history_, process.node->name, plan_, made_,
+                                               range.count(), std::move(restored),
                                                std::get<proto::Welcome>(message.body).setbacks);
   for (const auto& kept : process.node->record->on_disk())
     if (kept.info.run == message.incarnation)
@@ -248,6 +277,10 @@ void World::to_worker(Process& process, proto::PeerId peer, proto::Message messa
   const bool refusal = std::holds_alternative<proto::Refusal>(message.body);
   if (from->role == proto::Role::Server && message.sender != *from && !refusal) return;
   if (bug_ == Bug::HearsNoStop && std::holds_alternative<proto::Stop>(message.body)) return;
+  if (const auto* head = std::get_if<proto::Parameters>(&message.body);
+      bug_ == Bug::DifferenceTwice && head && proto::is_difference(head->codec) &&
+      ++bug_turns_ % kChunkTwiceEvery == 0)
+    message.payload = twice(*head, message.payload);
   if (bug_ == Bug::FalseRefusal && process.heard == kFalseRefusalAt)
     message.body = proto::Refusal{proto::RefusalCode::NameTaken,
                                   "worker was replaced by a later process of its name: this one "
@@ -315,7 +348,8 @@ void World::speak_server(Process& process) {
     return all;
   };
   const auto now_said = answers();
-  if (process.model && plan_.journal) process.model->on_commits(core.commits());
+  if (process.model && (plan_.journal || applies(plan_.sync) == Applies::Unknown))
+    process.model->on_commits(core.commits());
   if (process.model && !now_said.empty())
     process.model->on_answers(events_.now(), now_said, process.model->state(), !plan_.journal);
   if (process.model && process.storage->has_added())
@@ -351,6 +385,11 @@ void World::send(Process& process, proto::PeerId to, const proto::Message& messa
     parcel->frame = proto::encode(false_word);
   } else {
     parcel->frame = proto::encode(message);
+  }
+  if (const auto* commit = std::get_if<proto::Commit>(&message.body);
+      commit && commit->sequence > process.trainee.made) {
+    process.trainee.made = commit->sequence;
+    if (commit->seeding == 0) made_.add(node.index, commit->elastic ? 1 : commit->weight);
   }
   parcel->from = process.id;
   parcel->sent = events_.now();

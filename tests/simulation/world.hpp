@@ -44,6 +44,7 @@ class World {
   void ring(Process& process);
   void deliver(ProcessId to, proto::PeerId peer, std::uint64_t pipe, const ParcelPtr& parcel);
   void handle(Process& process, proto::PeerId peer, const ParcelPtr& parcel);
+  const proto::Identity& key_of(const Process& process) const;
   void to_scheduler(Process& process, proto::PeerId peer, const Result<proto::Message>& message);
   void to_server(Process& process, proto::PeerId peer, const ParcelPtr& parcel,
                  const proto::Message& message);
@@ -64,6 +65,7 @@ class World {
   void begin_copy(Process& process, Trainee::Copy copy);
   void end_copy(Process& process);
   worker::Update take_update(Process& process);
+  void judge_loaded(const Process& process);
 
   // --- supervisor.cpp: processes begin and end ---------------------------------------------------
   void start(Node& node);
@@ -107,6 +109,7 @@ class World {
   Rng rng_;
   Events events_;
   std::vector<std::unique_ptr<Node>> nodes_;  // by place
+  std::vector<proto::Identity> keys_;         // by place
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<Process*> living_;
   std::map<ProcessId, Process*> by_id_;
@@ -116,6 +119,7 @@ class World {
   bool given_up_ = false;  // what is left of the cluster cannot go on, which was told
   Instant heals_at_;
   int commits_ = 0;
+  Made made_;  // since the beginning
   std::uint64_t bug_turns_ = 0;
   std::uint64_t ordered_ = 0;  // the last snapshot
 };
