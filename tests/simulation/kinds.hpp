@@ -35,6 +35,7 @@ inline const std::vector<KindRow>& violation_kinds() {
       {"refused", "no node ends with exit code 2 that has no fault"},
       {"refused-at-end", "a worker that hears of the end ends with 0"},
       {"replay-differs", "the scheduler that replays is in the state of the one that died"},
+      {"resharded", "another number of servers goes on from what the shards had"},
       {"serial-bits", "the parameters have the bits of a serial run"},
       {"shut-out", "a server can come back, whatever its disk has"},
       {"snapshot-content", "a shard that goes back has what was saved"},

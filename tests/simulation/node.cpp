@@ -4,12 +4,11 @@
 
 #include "base/config.hpp"
 #include "proto/compression.hpp"
+#include "proto/shard_map.hpp"
 #include "sync/option_table.hpp"
 
 namespace rubato::simulation {
 namespace {
-
-const std::string kSettings = "simulated = true\n";
 
 proto::JoinTiming join_timing() {
   proto::JoinTiming timing;
@@ -90,6 +89,23 @@ std::unique_ptr<scheduler::Scheduler> make_scheduler(const Plan& plan, Incarnati
                                  .momentum = momentum_of(plan)}));
 }
 
+ElementRange shard_of(const Plan& plan, std::uint32_t index) {
+  return proto::shard_range(parameters_of(plan), index, static_cast<std::uint32_t>(plan.servers));
+}
+
+server::ShardOptions shard_options_of(const Plan& plan) {
+  server::ShardOptions options;
+  options.chunk_bytes = kChunkElements * sizeof(float);
+  options.optimizer.global_rate = 1;
+  if (const double momentum = momentum_of(plan); momentum > 0) {
+    options.optimizer.kind = server::OptimizerKind::Nesterov;
+    options.optimizer.momentum = momentum;
+  }
+  options.average = sync::averages(plan.sync);
+  options.keeps_initial = sync::goes_back(plan.sync, sync_options_of(plan)) || plan.seeds;
+  return options;
+}
+
 std::unique_ptr<server::ServerCore> make_server(const Plan& plan, const Node& node,
                                                 Incarnation incarnation, proto::PeerId scheduler,
                                                 std::unique_ptr<server::Storage> storage, Bug bug) {
@@ -98,14 +114,7 @@ std::unique_ptr<server::ServerCore> make_server(const Plan& plan, const Node& no
   options.incarnation = incarnation;
   options.name = options.endpoint = node.name;
   options.parameters = parameters_of(plan);
-  options.shard.chunk_bytes = kChunkElements * sizeof(float);
-  options.shard.optimizer.global_rate = 1;
-  if (const double momentum = momentum_of(plan); momentum > 0) {
-    options.shard.optimizer.kind = server::OptimizerKind::Nesterov;
-    options.shard.optimizer.momentum = momentum;
-  }
-  options.shard.average = sync::averages(plan.sync);
-  options.shard.keeps_initial = sync::goes_back(plan.sync, sync_options_of(plan)) || plan.seeds;
+  options.shard = shard_options_of(plan);
   options.seeds = plan.seeds;
   options.averaged = averaged_of(plan);
   if (plan.keys) options.public_key = key_of(node);

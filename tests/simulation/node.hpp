@@ -118,6 +118,7 @@ struct Node {
   int damages = 0;       // so many, at most
 
   // Of a server: what its last process had, and what the scheduler said to be lost.
+  std::uint32_t shard = 0;  // the last one that it was given
   std::optional<std::uint64_t> last_commits;
   std::uint64_t last_answered = 0;  // of these, under so many setbacks
   std::uint32_t last_setbacks = 0;
@@ -134,9 +135,12 @@ int code_of(ErrorCode code);
 
 // How the cores of a plan are made, as cluster/cluster_plan.cpp makes real ones.
 inline constexpr std::uint32_t kBatch = 32;
+inline constexpr const char* kSettings = "simulated = true\n";
 inline constexpr std::uint64_t kCluster = 0x51;
 std::uint64_t parameters_of(const Plan& plan);
 sync::Options sync_options_of(const Plan& plan);
+server::ShardOptions shard_options_of(const Plan& plan);
+ElementRange shard_of(const Plan& plan, std::uint32_t index);
 std::unique_ptr<scheduler::Scheduler> make_scheduler(const Plan& plan, Incarnation run);
 std::unique_ptr<server::ServerCore> make_server(const Plan& plan, const Node& node,
                                                 Incarnation incarnation, proto::PeerId scheduler,

@@ -124,6 +124,7 @@ bool World::start_scheduler(Process& process) {
         std::move(core), scheduler::OpenJournal{reader->writer(), append, sync});
     process.scheduler->go_on(now, wall, run_now);
   }
+  run_ = process.run;
   process.scheduler->announce_waits(now);
   return true;
 }
@@ -209,6 +210,7 @@ void World::end(Process& process, std::optional<int> code, const std::string& wh
   if (latest && code == 2) node.failed = true;
   const auto restarts = latest ? std::exchange(node.restarts_after, std::nullopt) : std::nullopt;
   if (latest && code == 130 && restarts) {
+    if (process.server) judge_resharding();
     start_after(node, *restarts);
   } else if (latest && (code == 0 || code == 2 || code == 130)) {
     node.wanted = false;

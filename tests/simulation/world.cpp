@@ -254,8 +254,8 @@ void World::to_server(Process& process, proto::PeerId peer, const ParcelPtr& par
     process.server->on_message(clock(process), peer, message);
   }
   if (began || !process.server->id()) return;
-  const auto range = proto::shard_range(parameters_of(plan_), process.server->id()->index,
-                                        static_cast<std::uint32_t>(plan_.servers));
+  process.node->shard = process.server->id()->index;
+  const ElementRange range = shard_of(plan_, process.server->id()->index);
   std::optional<ShardModel::State> restored;
   if (process.loaded)
     restored = watcher_.saved_state(process.storage->replayed().value_or(*process.loaded));

@@ -79,6 +79,9 @@ class World {
   void bury(Process& process);
   ProcessDisk& give_disk(Process& process);
 
+  // --- resharding.cpp ----------------------------------------------------------------------------
+  void judge_resharding();
+
   // --- faults.cpp --------------------------------------------------------------------------------
   void plan_faults();
   void apply(const Fault& fault);
@@ -119,7 +122,8 @@ class World {
   bool given_up_ = false;  // what is left of the cluster cannot go on, which was told
   Instant heals_at_;
   int commits_ = 0;
-  Made made_;  // since the beginning
+  Incarnation run_ = 0;  // the scheduler's, in all its lives
+  Made made_;            // since the beginning
   std::uint64_t bug_turns_ = 0;
   std::uint64_t ordered_ = 0;  // the last snapshot
 };
