@@ -461,7 +461,7 @@ Result<void> VirtualCluster::make_scheduler() {
     header.run = run_;
     header.began = now_;
     scheduler_.journal = scheduler::header_bytes(header);
-    journal.emplace(scheduler::JournalWriter(now_));
+    journal.emplace(scheduler::JournalWriter(header));
   }
   if (journal) {
     journal->sync = [] { return Result<void>(); };  // nothing is lost

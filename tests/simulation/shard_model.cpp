@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
+#include <limits>
 #include <numeric>
 #include <string_view>
 
@@ -16,16 +17,15 @@
 namespace rubato::simulation {
 namespace {
 
-// Of an update: some 10. What is above it was not finite before it was compressed.
-constexpr float kLargest = 1000;
-
-// Of a Commit or of Parameters. The values of averaged elements follow the others.
+// Of a Commit or of Parameters; NaN where the codec has no value. The values of averaged elements
+// follow the others.
 template <class Head>
 std::vector<float> floats_of(const Head& head, const proto::Payload& payload) {
   const auto bytes = payload.bytes();
   const std::size_t averaged = head.averaged * sizeof(float);
   std::vector<float> others(head.count - head.averaged), values;
-  if (!proto::decompress(head.codec, bytes.first(bytes.size() - averaged), others)) return {};
+  if (!proto::decompress(head.codec, bytes.first(bytes.size() - averaged), others))
+    std::ranges::fill(others, std::numeric_limits<float>::quiet_NaN());
   auto other = others.begin();
   auto mean = bytes.end() - static_cast<std::ptrdiff_t>(averaged);
   for (std::uint64_t i = 0; i < head.count; ++i) {
@@ -186,7 +186,7 @@ void ShardModel::on_commit(Member& member, const proto::Message& message,
     return on_seed(member, message.sender.index, commit);
   }
   if (commit.discard || commit.began < setbacks_ ||
-      std::ranges::any_of(values, [](float value) { return !(std::abs(value) < kLargest); }))
+      std::ranges::any_of(values, [](float value) { return !std::isfinite(value); }))
     member.refused = true;
   member.elements += values.size();
   const auto& chunk = member.chunks[commit.offset] = std::move(values);

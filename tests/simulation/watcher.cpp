@@ -260,7 +260,6 @@ bool Watcher::on_end(Instant now, const Process& process, int code, const std::s
     history_.violate(now, "snapshot-missing", fmt::format("{} ends: {}", node.name, why));
   if (code != 2 || replaced) return false;
   if (why.find("set aside") != why.npos && node.spoilt > 0) return false;
-  if (why.find("payload with scale") != why.npos && node.spoilt > 0) return false;
   if (why.find(" reports ") != why.npos && node.boasted) return false;
   if (why.find("scheduler.journal") != why.npos) {
     // It has its head three times.
