@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 namespace rubato::simulation {
 namespace {
@@ -155,7 +156,10 @@ void Watcher::look(Instant now) {
            (server->storage && server->storage->saving());
   });
   // After a loss that is not finite nothing is kept until somebody measures another one.
-  if (!waits && core.members() > 0) ++seconds_without_order_;
+  const bool doubtful =
+      std::ranges::any_of(nodes_, [](const auto& node) { return node->had_bad_loss; }) &&
+      !core.record().evaluations.empty() && !std::isfinite(core.record().evaluations.back().loss);
+  if (!waits && !doubtful && core.members() > 0) ++seconds_without_order_;
   if (seconds_without_order_ > kOrdersMissed * plan_.snapshot_every + 5)
     history_.violate(
         now, "no-orders",
