@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -29,17 +30,46 @@ Result<std::string> read_file(const std::string& path) {
   return text;
 }
 
+namespace {
+
+// The file that a symbolic link names in the end, which may not be there yet. Nothing for a link of
+// the system, such as /dev/stdout: a file renamed over its target would not be what it names.
+std::optional<std::filesystem::path> followed(std::filesystem::path path) {
+  constexpr int kLinksMax = 40;  // as the kernel has it
+  std::error_code none;
+  for (int links = 0; std::filesystem::is_symlink(path, none); ++links) {
+    const std::string name = absolute_path(path.string());
+    if (links == kLinksMax || name.starts_with("/dev/") || name.starts_with("/proc/"))
+      return std::nullopt;
+    path = path.parent_path() / std::filesystem::read_symlink(path, none);
+  }
+  return path;
+}
+
+}  // namespace
+
+bool is_written_through(const std::filesystem::path& path) {
+  std::error_code none;
+  const auto kind = std::filesystem::status(path, none).type();
+  const bool device = kind != std::filesystem::file_type::not_found &&
+                      kind != std::filesystem::file_type::regular &&
+                      kind != std::filesystem::file_type::directory;
+  return device || !followed(path);
+}
+
 Result<WholeFile> WholeFile::open(const std::filesystem::path& path) {
   std::string final_name = path.string();
-  // A pipe, a device, or a link such as /dev/stdout stays what it is.
-  std::error_code none;
-  const auto kind = std::filesystem::symlink_status(path, none).type();
-  const bool through = kind != std::filesystem::file_type::not_found &&
-                       kind != std::filesystem::file_type::regular &&
-                       kind != std::filesystem::file_type::directory;
-  std::string temporary = through ? final_name : fmt::format("{}.{}.tmp", final_name, getpid());
+  if (is_written_through(path)) {
+    // At the end of what is there: standard output may have text already.
+    const int opened = ::open(final_name.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    WholeFile through(final_name, final_name, opened < 0 ? nullptr : ::fdopen(opened, "ab"));
+    if (through.file_ == nullptr) return through.failed(errno);
+    return through;
+  }
+  std::string place = followed(path)->string();
+  std::string temporary = fmt::format("{}.{}.tmp", place, getpid());
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  WholeFile opened(std::move(final_name), std::move(temporary), file);
+  WholeFile opened(std::move(place), std::move(temporary), file);
   if (file == nullptr) return opened.failed(errno);
   return opened;
 }
@@ -61,6 +91,15 @@ WholeFile::~WholeFile() {
 
 void WholeFile::write(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() && error_ == 0) error_ = errno;
+}
+
+void WholeFile::show() {
+  if (std::fflush(file_) != 0 && error_ == 0) error_ = errno;
+  if (temporary_ == path_) return;
+  if (std::rename(temporary_.c_str(), path_.c_str()) == 0)
+    temporary_ = path_;
+  else if (error_ == 0)
+    error_ = errno;
 }
 
 Result<void> WholeFile::finish() {
@@ -87,16 +126,6 @@ Result<void> write_file(const std::filesystem::path& path, std::string_view text
   RUBATO_ASSIGN(WholeFile file, WholeFile::open(path));
   file.write(text);
   return file.finish();
-}
-
-Result<void> check_apart(std::string_view option, const std::string& path,
-                         std::span<const std::string> read) {
-  std::error_code none;
-  for (const std::string& each : read)
-    if (!path.empty() && std::filesystem::equivalent(path, each, none))
-      return fail(ErrorCode::BadInput,
-                  fmt::format("{} {}: is a file that is read; name another", option, path));
-  return {};
 }
 
 ErrorCode kind_of(int error) {

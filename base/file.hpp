@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,8 +14,8 @@ namespace rubato {
 [[nodiscard]] Result<std::string> read_file(const std::string& path);
 
 // A file that is written piece by piece. It lies beside its place first and is renamed at the end,
-// so that a reader sees the old file or the new one, also after a loss of power. A pipe, a device
-// or a symbolic link is written through instead.
+// so that a reader sees the old file or the new one, also after a loss of power. Where the path is
+// a symbolic link, its target is that place.
 class WholeFile {
  public:
   [[nodiscard]] static Result<WholeFile> open(const std::filesystem::path& path);
@@ -27,6 +26,8 @@ class WholeFile {
 
   // finish() says if it could not be written.
   void write(std::string_view text);
+  // Gives it its name now, with what was written so far; what follows is added there.
+  void show();
   [[nodiscard]] Result<void> finish();
 
  private:
@@ -41,10 +42,9 @@ class WholeFile {
 // Such a file of one piece.
 [[nodiscard]] Result<void> write_file(const std::filesystem::path& path, std::string_view text);
 
-// Refuses, as BadInput, to write the file `path` of `option` over one that is read. Empty: nothing
-// is written.
-[[nodiscard]] Result<void> check_apart(std::string_view option, const std::string& path,
-                                       std::span<const std::string> read);
+// Whether writing leaves the file in its place: a pipe, a device, or a link of the system such as
+// /dev/stdout. What is there stays before what is written.
+bool is_written_through(const std::filesystem::path& path);
 
 // What was made, renamed or removed in a directory outlasts a loss of power. Empty: the working
 // one.

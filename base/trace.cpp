@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstring>
@@ -146,22 +145,18 @@ void TraceProcess::align(Duration offset, Duration error) const {
 }
 
 struct Trace::Opened {
-  std::FILE* file;
-  std::string path;
+  WholeFile file;
   TraceClock clock;
 };
 
 Result<std::unique_ptr<Trace>> Trace::open(const std::string& path, TraceClock clock) {
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  if (!file)
-    return fail(ErrorCode::BadInput,
-                fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
-  return std::make_unique<Trace>(Opened{file, path, clock});
+  auto file = WholeFile::open(path);
+  if (!file) return fail(ErrorCode::BadInput, std::move(file.error().message));
+  return std::make_unique<Trace>(Opened{std::move(*file), clock});
 }
 
 Trace::Trace(Opened opened)
-    : path_(std::move(opened.path)),
-      file_(opened.file),
+    : file_(std::move(opened.file)),
       aligned_(opened.clock == TraceClock::Own),
       text_("[\n"),
       thread_([this](const std::stop_token& stop) { work(stop); }) {}
@@ -285,16 +280,11 @@ void Trace::append_event(const TraceLane& lane, const TraceLane::Event& event, D
 }
 
 void Trace::write_out() {
-  if (text_.empty()) return;
+  if (text_.empty() || empty_) return;
   file_bytes_ += text_.size();
-  if (std::fwrite(text_.data(), 1, text_.size(), file_) != text_.size() || std::fflush(file_) != 0)
-    note_failure();
+  file_->write(text_);
+  file_->show();
   text_.clear();
-}
-
-// The first reason counts.
-void Trace::note_failure() {
-  if (failure_ == 0) failure_ = errno;
 }
 
 void Trace::flush() {
@@ -315,14 +305,15 @@ Result<Trace::Totals> Trace::finish() {
   if (thread_.joinable()) thread_.join();
   free_lanes();
   const std::lock_guard lock(mutex_);
+  WholeFile file = std::move(*file_);
+  file_.reset();
+  if (empty_) return totals_;  // nobody was recorded: what was there stays
   append_metadata(1, 0, "totals",
                   fmt::format("\"written\":{},\"dropped\":{}", totals_.written, totals_.dropped));
-  text_ += "\n]\n";
-  write_out();
-  if (std::fclose(std::exchange(file_, nullptr)) != 0) note_failure();
-  if (failure_ != 0)
-    return fail(ErrorCode::Io, fmt::format("{}: not all of the trace could be written: {}", path_,
-                                           std::strerror(failure_)));
+  file.write(text_ + "\n]\n");
+  if (const auto done = file.finish(); !done)
+    return fail(ErrorCode::Io,
+                fmt::format("{}; not all of the trace is there", done.error().message));
   return totals_;
 }
 

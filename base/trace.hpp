@@ -11,13 +11,14 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/file.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
 
@@ -109,7 +110,8 @@ enum class TraceClock {
   Scheduler,  // nothing is written before align(), except at the end
 };
 
-// The file. Lifetime: longer than every thread that records into it.
+// The file. What was at its path stays until a process is there to be recorded.
+// Lifetime: longer than every thread that records into it.
 class Trace {
  public:
   // BadInput when the file cannot be made.
@@ -155,14 +157,12 @@ class Trace {
                        const std::string& args);
   void write_clock();
   void write_out();
-  void note_failure();
 
   struct NamedLane {
     std::string name;
     std::unique_ptr<TraceLane> lane;
   };
-  std::string path_;
-  std::FILE* file_;
+  std::optional<WholeFile> file_;  // nothing: finished
   std::atomic<bool> records_{true};
   std::atomic<bool> aligned_;
   std::atomic<std::int64_t> offset_ns_{0};
@@ -178,7 +178,6 @@ class Trace {
   std::uint64_t file_bytes_ = 0;
   std::int64_t written_error_ns_ = -1;  // of the last clock line
   Totals totals_;
-  int failure_ = 0;      // errno of the first write that failed
   std::jthread thread_;  // last: it uses the members above
 };
 

@@ -92,7 +92,7 @@ Result<void> answer_others(const MeasureRun& run, const std::stop_token& stop) {
                   "Ctrl-C ends this one",
                   endpoint.text(), endpoint.port));
   listener.run(stop);
-  return {};
+  return fail(ErrorCode::Stopped, "interrupted");
 }
 
 Result<void> measure_way(const MeasureRun& run, const report::HostInfo& host,
@@ -169,11 +169,6 @@ Result<void> check_save(const MeasureRun& run) {
                 fmt::format("--save: rates are those of the device cpu, not of {}; steps of a GPU "
                             "are measured without it",
                             run.device));
-  const std::filesystem::path place = std::filesystem::path(run.save).parent_path();
-  std::error_code ignored;
-  if (!place.empty() && !std::filesystem::is_directory(place, ignored))
-    return fail(ErrorCode::BadInput,
-                fmt::format("--save {}: there is no directory {}", run.save, place.string()));
   return {};
 }
 

@@ -17,6 +17,7 @@
 #include "base/words.hpp"
 #include "cli/choice/chosen_file.hpp"
 #include "cli/choice/option_runs.hpp"
+#include "cli/command_files.hpp"
 #include "cli/commands.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/run_data.hpp"
@@ -101,12 +102,8 @@ std::string answer(const OptionRuns& runs, const std::vector<Halving::Place>& ra
                      apart ? "." : "; the seeds' ranges meet.");
 }
 
-std::string default_out(const std::string& file) {
-  const fs::path path(file);
-  return (path.parent_path() / (path.stem().string() + ".chosen.toml")).string();
-}
-
-// Writes the cluster file with the option, and sees whether it says what was chosen.
+// Sees whether the cluster file with the option says what was chosen where it will lie, and writes
+// it.
 Result<void> write_chosen(const cluster::ClusterSource& source, const Tried& tried,
                           const ChooseOptions& options, const std::string& out) {
   std::vector<Setting> settings = tried.settings;
@@ -118,12 +115,9 @@ Result<void> write_chosen(const cluster::ClusterSource& source, const Tried& tri
                   with_settings(source.text, settings));
   RUBATO_ASSIGN(const auto wanted,
                 cluster::parse_cluster(source.text, source.file, source.catalog_text, settings));
-  RUBATO_TRY(write_file(out, text));
-  const auto written = cluster::load_cluster(out);
+  const auto written = cluster::parse_cluster(text, out, source.catalog_text);
   if (written && written->effective == wanted.effective && written->dataset == wanted.dataset)
-    return {};
-  std::error_code ignored;
-  fs::remove(out, ignored);
+    return write_file(out, text);
   std::string keys;
   for (const Setting& setting : settings)
     keys += fmt::format("{}{} = {}", keys.empty() ? "" : ", ", setting.key, setting.value);
@@ -138,11 +132,7 @@ Result<void> choose_checked(const ChooseOptions& options, const std::stop_token&
   const Instant began = steady_now();
   RUBATO_ASSIGN(const auto source, cluster::read_cluster(options.file));
   set_log_quiet(options.quiet);
-  const std::string out = options.out.empty() ? default_out(options.file) : options.out;
-  std::error_code ignored;
-  if (fs::equivalent(out, options.file, ignored))
-    return fail(ErrorCode::BadInput,
-                fmt::format("--out {}: is the cluster file itself; name another one", out));
+  const std::string out = chosen_file(options);
   RUBATO_ASSIGN(auto config, cluster::load_cluster(options.file));
   RUBATO_TRY(nodes::use_loop(config, options.module, options.loop));
   const auto edit = [&](cluster::ClusterConfig& each) {

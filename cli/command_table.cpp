@@ -9,6 +9,7 @@
 
 #include "base/log.hpp"
 #include "base/numbers.hpp"
+#include "cli/command_files.hpp"
 #include "cli/commands.hpp"
 #include "sync/factory.hpp"
 #include "train/data/csv_text.hpp"
@@ -66,6 +67,12 @@ void add_missed_ok(CLI::App* command, bool& missed_ok) {
                     "Exit code 0, not 3, where the target was not reached");
 }
 
+// Of commands that write files.
+void add_overwrite(CLI::App* command, bool& overwrite) {
+  command->add_flag("--overwrite", overwrite,
+                    "Replace a file that is there, also one of another kind");
+}
+
 // Returns: the option --throttle.
 CLI::Option* add_throttle(CLI::App* command, nodes::Throttle& throttle, const char* what) {
   auto* on = command->add_flag("--throttle", throttle.on, what);
@@ -91,7 +98,8 @@ CLI::Option* add_place(CLI::App* command, PlaceOptions& place) {
       "--out", place.out,
       "New directory for the results (default: out/<cluster>-<date>-<number>; out/latest is a link "
       "to the newest)");
-  command->add_flag("--overwrite", place.overwrite, "Replace the run that --out holds")->needs(out);
+  command->add_flag("--overwrite", place.overwrite,
+                    "Replace the run that --out holds, and whatever --profile names");
   return out;
 }
 
@@ -156,6 +164,7 @@ void add_choose(CLI::App* command, ChooseOptions& options) {
       ->check(kSeed);
   command->add_option("--out", options.out,
                       "Cluster file with the choice (default: FILE.chosen.toml, beside FILE)");
+  add_overwrite(command, options.overwrite);
   command
       ->add_option("--threads", options.threads,
                    "Runs at once (default: as many as there are cores)")
@@ -201,8 +210,10 @@ void add_variant_runs(CLI::App* command, Options& options) {
   command->add_flag("--quiet", options.quiet, "No progress");
 }
 
-void add_times_page(CLI::App* command, std::string& html) {
-  command->add_option("--html", html, "File for a page with a chart of the times");
+template <class Options>
+void add_times_page(CLI::App* command, Options& options) {
+  command->add_option("--html", options.html, "File for a page with a chart of the times");
+  add_overwrite(command, options.overwrite);
 }
 
 void add_what_if(CLI::App* command, WhatIf& options) {
@@ -238,7 +249,7 @@ void add_what_if(CLI::App* command, WhatIf& options) {
       ->add_option("--seeds", options.seeds,
                    "Runs of each row (default: 5; 3 where all single changes are tried)")
       ->check(CLI::Range(1, 1000));
-  add_times_page(command, options.html);
+  add_times_page(command, options);
   add_variant_runs(command, options);
 }
 
@@ -252,7 +263,7 @@ void add_bounds(CLI::App* command, BoundsRun& options) {
   command->add_option("--seeds", options.seeds, "Runs of each model, and of each serial training")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  add_times_page(command, options.html);
+  add_times_page(command, options);
   add_variant_runs(command, options);
 }
 
@@ -296,6 +307,7 @@ void add_replay(CLI::App* command, ReplayRun& options) {
       ->capture_default_str();
   command->add_option("--fitted", options.fitted,
                       "File for the fitted cluster (TOML); traces go beside it");
+  add_overwrite(command, options.overwrite);
   add_variant_runs(command, options);
 }
 
@@ -317,6 +329,7 @@ void add_compare_runs(CLI::App* command, CompareRuns& options) {
   command->add_option("--latex", options.latex, "File for the table as LaTeX (booktabs)");
   command->add_option("--svg", options.svg, "File for a picture");
   command->add_option("--html", options.html, "File for a page with the curves of all runs");
+  add_overwrite(command, options.overwrite);
 }
 
 void add_up(CLI::App* command, UpOptions& options) {
@@ -406,6 +419,7 @@ void add_trace_show(CLI::App* command, std::string& file) {
 void add_trace_merge(CLI::App* command, MergeOptions& merged) {
   command->add_option("FILE", merged.files, "Files written with --profile")->required();
   command->add_option("--out", merged.out, "File for all of them")->required();
+  add_overwrite(command, merged.overwrite);
 }
 
 void add_device(CLI::App* command, std::string& device, train::cuda::Precision& precision) {
@@ -493,12 +507,14 @@ void add_data(CLI::App* command, DataRun& run) {
   command->add_option("--image-size", options.image_size, "Side to which images are resized")
       ->check(CLI::Range(1, train::kImageSideMax));
   command->add_option("--schema", run.schema, "File for the schema, for dataset.schema");
+  add_overwrite(command, run.overwrite);
   command->add_flag("--json", run.json, "Print JSON instead of the tables");
 }
 
 void add_predict(CLI::App* command, ModelRun& options) {
   add_model_run(command, options);
   command->add_option("--out", options.out, "CSV file (default: standard output)");
+  add_overwrite(command, options.overwrite);
   command->add_option("--id", options.reading.id_column,
                       "Column of a CSV file that stands first in each line, as the file has it");
 }
@@ -507,6 +523,7 @@ void add_evaluate(CLI::App* command, ModelRun& options) {
   add_model_run(command, options);
   command->add_option("--out", options.out,
                       "Directory for evaluation.json and evaluation.html (default: none)");
+  add_overwrite(command, options.overwrite);
   command->add_flag("--json", options.json, "Print evaluation.json instead of the table");
   command->add_flag("--skip-unlabelled", options.reading.skip_unlabelled,
                     "Leave out samples without a label, and say how many");
@@ -648,6 +665,7 @@ void add_server(CLI::App* server, nodes::ServerRun& run) {
   options.bind = "tcp://127.0.0.1:*";
   add_node(server, options);
   add_binding(server, options);
+  add_overwrite(server, options.overwrite);
   server->add_option("--scheduler", options.scheduler, "Endpoint of the scheduler")->required();
   server->add_option(
       "--advertise", options.advertise,
@@ -705,6 +723,7 @@ void add_calibrate(CLI::App* command, MeasureRun& run) {
       "--save", run.save,
       "File for what this device can do, by which rubato steps predicts other models; a "
       "minute more, five on a small board");
+  add_overwrite(command, run.overwrite);
   separated_by_commas(command->add_option("--threads", run.threads,
                                           "With --save: numbers of threads that compute at once, "
                                           "as many workers on this device, comma-separated"))
@@ -782,6 +801,7 @@ void add_doctor(CLI::App* command, DoctorRun& run) {
 
 void add_worker(CLI::App* worker, nodes::WorkerRun& run) {
   add_node(worker, run.node);
+  add_overwrite(worker, run.node.overwrite);
   worker->add_option("--scheduler", run.node.scheduler, "Endpoint of the scheduler")->required();
   worker
       ->add_option("--name", run.node.name,
@@ -810,13 +830,18 @@ void add_worker(CLI::App* worker, nodes::WorkerRun& run) {
 
 using Runner = std::function<int(const Invocation&)>;
 
-// Options live from the first call to the last one of what it returns.
-template <class Options, void (*add)(CLI::App*, Options&), auto run>
+// Options live from the first call to the last one of what it returns. `files`: of a command that
+// writes files of its own; they are checked before it begins.
+template <class Options, void (*add)(CLI::App*, Options&), auto run,
+          CommandFiles (*files)(const Options&) = nullptr>
 Runner with(CLI::App* command) {
   auto options = std::make_shared<Options>();
   add(command, *options);
   return [options](const Invocation& typed) {
     if constexpr (requires { options->command = typed.line; }) options->command = typed.line;
+    if constexpr (files != nullptr)
+      if (const auto apart = check_files(files(*options)); !apart)
+        return report_error(apart.error());
     if constexpr (requires { run(*options, typed.stop); })
       return run(*options, typed.stop);
     else
@@ -840,24 +865,24 @@ Runner group(CLI::App* command) {
 
 constexpr Command kCommands[] = {
     {"compare", "Compare sync models on a described cluster",
-     with<CompareOptions, add_compare, compare>},
+     with<CompareOptions, add_compare, compare, compare_files>},
     {"choose", "Find the quickest sync model and options of a cluster, and write them down",
-     with<ChooseOptions, add_choose, choose>},
+     with<ChooseOptions, add_choose, choose, choose_files>},
     {"study", "Run a grid of comparisons, resumable", with<StudyOptions, add_study, study>},
     {"whatif", "Change one thing of a cluster: what it would bring, and what would help most",
-     with<WhatIf, add_what_if, what_if>},
+     with<WhatIf, add_what_if, what_if, what_if_files>},
     {"replay", "Run a real run again in virtual time, and set both side by side",
-     with<ReplayRun, add_replay, replay>},
+     with<ReplayRun, add_replay, replay, replay_files>},
     {"plan", "Show how many devices a target needs, what it costs, and what a lost node costs",
      with<PlanRun, add_plan, plan>},
     {"bounds", "Show how near sync models come to what the cluster could do",
-     with<BoundsRun, add_bounds, bounds>},
+     with<BoundsRun, add_bounds, bounds, bounds_files>},
     {"compare-runs", "Set runs side by side: medians, intervals, and a test of significance",
-     with<CompareRuns, add_compare_runs, compare_runs>},
+     with<CompareRuns, add_compare_runs, compare_runs, compare_runs_files>},
     {"report", "Write the report of a run directory again", with<ReportRun, add_report, report>},
     {"runs", "List the runs, with what came of each", with<RunsList, add_runs, list_runs>},
-    {"up", "Run the cluster as real processes on this machine", with<UpOptions, add_up, up>,
-     Needs::NodeLimits},
+    {"up", "Run the cluster as real processes on this machine",
+     with<UpOptions, add_up, up, up_files>, Needs::NodeLimits},
     {"compose", "Print the cluster as containers, for an engine",
      with<ComposeRun, add_compose, compose>},
     {"trace", "Values over time: make and show them; merge profiles", group},
@@ -866,29 +891,31 @@ constexpr Command kCommands[] = {
     {"trace show", "Draw a trace of bandwidth, speed or availability",
      with<std::string, add_trace_show, show_trace>},
     {"trace merge", "Merge the --profile files of several nodes",
-     with<MergeOptions, add_trace_merge, merge_profiles>},
+     with<MergeOptions, add_trace_merge, merge_profiles, merge_files>},
     {"settings", "List the keys of the cluster file", with<bool, add_settings, print_settings>},
     {"data", "Show what a data file holds and how a model takes it",
-     with<DataRun, add_data, describe_data>},
-    {"predict", "Classify the samples of a file", with<ModelRun, add_predict, predict>},
+     with<DataRun, add_data, describe_data, data_files>},
+    {"predict", "Classify the samples of a file",
+     with<ModelRun, add_predict, predict, predict_files>},
     {"evaluate", "Measure a trained model on a file with labels",
-     with<ModelRun, add_evaluate, evaluate>},
+     with<ModelRun, add_evaluate, evaluate, evaluate_files>},
     {"doctor", "Look for what will be in a node's way on this box",
      with<DoctorRun, add_doctor, doctor>},
     {"calibrate", "Measure the training steps of this device, and print its catalog rows",
-     with<MeasureRun, add_calibrate, calibrate>},
+     with<MeasureRun, add_calibrate, calibrate, calibrate_files>},
     {"steps", "Predict what a training step takes on devices that are not here, layer by layer",
      with<StepsRun, add_steps, predict_steps>},
     {"bench", "Show the training steps of this device beside a large product and a large copy",
-     with<MeasureRun, add_bench, bench>},
+     with<MeasureRun, add_bench, bench, bench_files>},
     {"status", "Show how a run stands, as its scheduler says", with<StatusRun, add_status, status>,
      Needs::Descriptors},
     {"models", "List the sync models and server optimizers with their options", with_models},
     {"scheduler", "Run the scheduler and the evaluator of a cluster",
-     with<SchedulerRun, add_scheduler, run_scheduler>, Needs::NodeLimits},
-    {"server", "Run a server: one or more shards", with<nodes::ServerRun, add_server, run_server>,
+     with<SchedulerRun, add_scheduler, run_scheduler, scheduler_files>, Needs::NodeLimits},
+    {"server", "Run a server: one or more shards",
+     with<nodes::ServerRun, add_server, run_server, server_files>, Needs::NodeLimits},
+    {"worker", "Run one worker", with<nodes::WorkerRun, add_worker, run_worker, worker_files>,
      Needs::NodeLimits},
-    {"worker", "Run one worker", with<nodes::WorkerRun, add_worker, run_worker>, Needs::NodeLimits},
     {"reshard", "Let a run that is stopped go on with another number of servers",
      with<ReshardRun, add_reshard, reshard>},
     {"keygen", "Make the key of a node: NAME.key and NAME.pub",
@@ -905,7 +932,7 @@ constexpr Command kCommands[] = {
     {"boxes status", "Show the services of each box, and how the run stands",
      with<BoxesRun, add_boxes_status, boxes>},
     {"boxes fetch", "Fetch logs, results and the trained model",
-     with<BoxesRun, add_boxes_fetch, boxes>},
+     with<BoxesRun, add_boxes_fetch, boxes, boxes_files>},
     {"boxes stop", "Stop the services; start goes on with the run",
      with<BoxesRun, add_boxes_stop, boxes>},
 };

@@ -1,6 +1,6 @@
 // cli/commands.hpp - what each command of `rubato` takes, and the functions that run it.
 // Returns of all: the process exit code. 0: done; 2: bad input, one line said so; 1: it failed
-// otherwise; 3: the target was not reached; 130: interrupted.
+// otherwise; 3: the target was not reached; 130: interrupted; 143: by SIGTERM.
 #pragma once
 
 #include <cstdint>
@@ -52,6 +52,7 @@ struct ChooseOptions {
   bool quiet = false;                 // no progress
   std::string module;                 // as nodes::use_loop()
   std::vector<std::string> loop;      // likewise
+  bool overwrite = false;             // outputs replace files of other kinds, too
 };
 int choose(const ChooseOptions& options, std::stop_token stop);
 
@@ -82,7 +83,8 @@ struct WhatIf {
   std::string html;                   // file for a page; empty: none
   std::string command;                // as typed, for the page
   bool json = false;
-  bool quiet = false;  // no progress
+  bool quiet = false;      // no progress
+  bool overwrite = false;  // outputs replace files of other kinds, too
 };
 int what_if(const WhatIf& options, std::stop_token stop);
 
@@ -96,7 +98,8 @@ struct BoundsRun {
   std::string html;     // file for a page; empty: none
   std::string command;  // as typed, for the page
   bool json = false;
-  bool quiet = false;  // no progress
+  bool quiet = false;      // no progress
+  bool overwrite = false;  // outputs replace files of other kinds, too
 };
 int bounds(const BoundsRun& options, std::stop_token stop);
 
@@ -124,7 +127,8 @@ struct ReplayRun {
   int threads = 0;     // 0: one a core
   std::string fitted;  // file for the cluster that was fitted; empty: none
   bool json = false;
-  bool quiet = false;  // no progress
+  bool quiet = false;      // no progress
+  bool overwrite = false;  // outputs replace files of other kinds, too
 };
 int replay(const ReplayRun& options, std::stop_token stop);
 
@@ -149,6 +153,7 @@ struct CompareRuns {
   std::string latex;
   std::string svg;
   std::string html;
+  bool overwrite = false;  // outputs replace files of other kinds, too
 };
 int compare_runs(const CompareRuns& options);
 
@@ -213,6 +218,7 @@ struct ModelRun {
   train::cuda::Precision precision = train::cuda::Precision::Float32;  // others: of a GPU
   bool json = false;  // evaluate: JSON on standard output instead of the table
   train::DatasetOptions reading = {.kind = ""};  // how the file is written
+  bool overwrite = false;                        // outputs replace files of other kinds, too
 };
 int predict(const ModelRun& options);
 int evaluate(const ModelRun& options);
@@ -224,6 +230,7 @@ struct DataRun {
   train::DatasetOptions options;
   std::string schema;  // file for the schema; empty: none
   bool json = false;
+  bool overwrite = false;  // outputs replace files of other kinds, too
 };
 int describe_data(const DataRun& options);
 
@@ -246,6 +253,7 @@ int show_trace(const std::string& file);
 struct MergeOptions {
   std::vector<std::string> files;
   std::string out;
+  bool overwrite = false;  // outputs replace files of other kinds, too
 };
 int merge_profiles(const MergeOptions& options);
 
@@ -297,7 +305,8 @@ struct MeasureRun {
   std::string server;  // calibrate: where another host listens, the way to which is measured, too
   std::string listen;  // calibrate: endpoint to answer such hosts at, and nothing else; or empty
   std::vector<std::string>
-      loop;  // a program with a training loop of its own, whose steps are measured
+      loop;                // a program with a training loop of its own, whose steps are measured
+  bool overwrite = false;  // outputs replace files of other kinds, too
 };
 // Prints the catalog rows.
 int calibrate(const MeasureRun& run, std::stop_token stop);

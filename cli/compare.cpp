@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/file.hpp"
 #include "base/log.hpp"
@@ -73,6 +74,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
     for (const auto& hint : data.hints) log_warning(hint);
     train::log_device(config.worker_device);
   }
+  RUBATO_TRY(report::begin_log(comparison, out));  // a run that cannot begin leaves nothing
   report::warn_early(config, models, cluster::data_facts(config, config.seed, data));
   const int threads = threads_of(options.threads);
   std::optional<report::Progress> progress;
@@ -134,6 +136,8 @@ Result<void> run_all_real(const CompareOptions& options, cluster::ClusterConfig 
   throttle.on = true;
   RUBATO_TRY(nodes::interruptible(process_stop(stop),
                                   [&] { return nodes::check_links(config, throttle); }));
+  RUBATO_TRY(report::begin_log(comparison, out));
+  const InOrder in_order;
   RUBATO_ASSIGN(const auto profile, nodes::ClusterProfile::open({}));
   const std::uint64_t first = config.seed;
   std::optional<report::Progress> progress;
@@ -197,7 +201,6 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
             config, {.seeds = options.seeds, .threads = options.threads, .quiet = options.quiet},
             data, stop));
   }
-  RUBATO_TRY(report::begin_log(comparison, out));
   RUBATO_ASSIGN(const auto page, report::open_live_page(options.http, comparison, models.front(),
                                                         config.seed, report::link_texts(config)));
   auto done = options.real
@@ -210,12 +213,14 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
         fmt::format("This is a part: the command was interrupted after {} of {}.",
                     comparison.runs.size(), counted(comparison.planned_runs, "run"));
   if (done || (done.error().code == ErrorCode::Stopped && !comparison.runs.empty())) {
+    const InOrder in_order;
     RUBATO_TRY(report::write_outputs(comparison, out, options.json));
     if (page) page->end(absolute_path(out + "/report.html"));
   } else if (page) {
     page->end({});
   }
-  if (done && options.save && !options.json)
+  std::error_code none;
+  if (done && options.save && !options.json && std::filesystem::is_directory(out, none))
     print_text("Models: {}/<sync model>-<seed>/model.safetensors\n", absolute_path(out));
   const std::string target = report::target_text(comparison);
   const auto reached = [](const RunRecord& run) { return run.time_to_target_seconds.has_value(); };

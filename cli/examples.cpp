@@ -202,7 +202,7 @@ constexpr std::array kExamples{
 const char* const kExitCodes =
     "Exit codes: 0 done, 1 failed, 2 bad input (one line names the error),\n"
     "  3 the run ended without reaching its target (compare: no model in any run),\n"
-    "  130 interrupted.\n";
+    "  130 interrupted by Ctrl-C, 143 by SIGTERM.\n";
 
 std::string examples_of(std::string_view command) {
   const auto* const found = std::ranges::find(kExamples, command, &Example::command);

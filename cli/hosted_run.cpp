@@ -116,12 +116,12 @@ Result<void> conclude(const cluster::ClusterConfig& config, nodes::HostedRun run
     if (stored) {
       log_info(fmt::format("the run has ended: {}; its results in {} stay as they are", reason,
                            options.out));
-      report::print_comparison(*stored, options.out, options.json);
+      report::print_comparison(*stored, options.out + "/report.html", options.json);
     } else {
       RUBATO_TRY(report::write_outputs(comparison, options.out, options.json));
     }
     if (options.page) options.page->end(absolute_path(options.out + "/report.html"));
-    if (!options.json && !run.model.empty()) print_text("Model:  {}\n", absolute_path(run.model));
+    if (!options.json) report::print_place("Model:  ", run.model);
   }
   if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
   if (!trained) return fail(ErrorCode::Io, "no worker made a step: " + reason);

@@ -5,49 +5,108 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
+#include <ctime>
 #include <thread>
+
+#include "base/time.hpp"
+#include "cli/run_place.hpp"
 
 namespace rubato::cli {
 namespace {
 
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+constexpr Duration kGrace = Duration::from_ms(700);  // to end by itself
+constexpr Duration kLook = Duration::from_ms(50);
+
 sem_t interrupts;  // signals that arrived; sem_post is one of the few calls a handler may make
 std::atomic<int> first_signal = 0;
+std::atomic<int> signals_seen = 0;
+std::atomic<int> in_order = 0;  // objects of InOrder
 static_assert(std::atomic<int>::is_always_lock_free);
+
+// Those that are not ignored.
+sigset_t watched() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : kSignals) {
+    struct sigaction now = {};
+    sigaction(signal, nullptr, &now);
+    if (now.sa_handler != SIG_IGN) sigaddset(&signals, signal);
+  }
+  return signals;
+}
 
 void wait_for_interrupt() {
   while (sem_wait(&interrupts) != 0) {
   }
 }
 
+// Returns: whether a signal came.
+bool wait_for_interrupt(Duration patience) {
+  timespec until = {};
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += patience.ns;
+  until.tv_sec += until.tv_nsec / 1'000'000'000;
+  until.tv_nsec %= 1'000'000'000;
+  return sem_timedwait(&interrupts, &until) == 0;
+}
+
+// Until a second signal comes, or the command has had its time.
+void wait_for_end() {
+  Instant until = steady_now() + kGrace;
+  while (!wait_for_interrupt(kLook)) {
+    const Instant now = steady_now();
+    if (in_order > 0) until = now + kGrace;
+    if (now >= until) return;
+  }
+}
+
 }  // namespace
 
-std::stop_token watch_interrupts() {
-  std::stop_source source;
+InOrder::InOrder() {
+  ++in_order;
+}
+
+InOrder::~InOrder() {
+  --in_order;
+}
+
+void catch_interrupts() {
   sem_init(&interrupts, 0, 0);
-  // A handler, and not sigwait: OpenBLAS has started threads before main, with both signals open.
+  // A handler, and not sigwait: OpenBLAS has started threads before main, with the signals open.
   struct sigaction action = {};
   action.sa_handler = [](int number) {
     int none = 0;
     first_signal.compare_exchange_strong(none, number);
+    // The third finds a process that cannot even end at once.
+    if (++signals_seen > 2) _exit(exit_interrupted());
     sem_post(&interrupts);
   };
   action.sa_flags = SA_RESTART;
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM}) {
-    sigaction(signal, &action, nullptr);
-    sigaddset(&signals, signal);
-  }
+  const sigset_t signals = watched();
+  for (const int signal : kSignals)
+    if (sigismember(&signals, signal) == 1) sigaction(signal, &action, nullptr);
+}
+
+std::stop_token watch_interrupts() {
+  std::stop_source source;
+  const sigset_t signals = watched();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::thread([signals, source]() mutable {
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
     wait_for_interrupt();
     source.request_stop();
-    wait_for_interrupt();
+    wait_for_end();
     end_interrupted();
   }).detach();
   return source.get_token();
+}
+
+int exit_interrupted() {
+  const int signal = first_signal;
+  return 128 + (signal == 0 ? SIGINT : signal);
 }
 
 bool was_terminated() {
@@ -55,7 +114,8 @@ bool was_terminated() {
 }
 
 void end_interrupted() {
-  _exit(kExitInterrupted);
+  RunPlace::let_go_of_all();
+  _exit(exit_interrupted());
 }
 
 }  // namespace rubato::cli

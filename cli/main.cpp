@@ -87,7 +87,7 @@ int report_error(const Error& error) {
   if (room_for_last_line(stderr)) write_line(stderr, "rubato: " + error.message);
   switch (error.code) {
     case ErrorCode::Stopped:
-      return kExitInterrupted;
+      return exit_interrupted();
     case ErrorCode::Missed:
       return kExitMissed;
     case ErrorCode::BadInput:
@@ -170,6 +170,7 @@ int run(int argc, char** argv) {
 }  // namespace rubato::cli
 
 int main(int argc, char** argv) {
+  rubato::cli::catch_interrupts();
   rubato::cli::keep_standard_streams();
   rubato::keep_freed_memory();
   rubato::live_within_limits();

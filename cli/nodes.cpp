@@ -63,6 +63,7 @@ Result<void> scheduler_checked(SchedulerRun run, std::stop_token stop) {
                     run.http, report::start_comparison(config, {run.node.sync}, command, false),
                     run.node.sync, config.seed));
   ShownRun shown(config, {.sync = run.node.sync, .quiet = log_quiet(), .page = page.get()});
+  const InOrder in_order;
   nodes::ClusterHostOptions host;
   host.bind = bind;
   host.keys = std::move(keys);
@@ -83,7 +84,8 @@ Result<void> scheduler_checked(SchedulerRun run, std::stop_token stop) {
 }
 
 int node_exit_code(const Result<void>& result) {
-  if (!result && log_quiet() && result.error().code == ErrorCode::Stopped) return kExitInterrupted;
+  if (!result && log_quiet() && result.error().code == ErrorCode::Stopped)
+    return exit_interrupted();
   return exit_code(result);
 }
 
@@ -94,6 +96,7 @@ int run_scheduler(const SchedulerRun& run, std::stop_token stop) {
 }
 
 int run_server(const nodes::ServerRun& run, std::stop_token stop) {
+  const InOrder in_order;
   return node_exit_code(nodes::run_server(run, process_stop(stop)));
 }
 
@@ -104,6 +107,7 @@ int run_worker(nodes::WorkerRun run, std::stop_token stop) {
     run.on_progress = [&shown](const proto::Progress& at) {
       shown->update(at.steps, at.commits, at.loss, steady_now());
     };
+  const InOrder in_order;
   const auto done = nodes::run_worker(run, process_stop(stop));
   shown.reset();
   return node_exit_code(done);

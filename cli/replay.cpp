@@ -10,6 +10,7 @@
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
+#include "cli/command_files.hpp"
 #include "cli/commands.hpp"
 #include "cli/measured_run.hpp"
 #include "cli/run_data.hpp"
@@ -21,10 +22,16 @@
 namespace rubato::cli {
 namespace {
 
-Result<void> write_fitted(const whatif::Base& base, const std::string& path) {
-  const std::filesystem::path file(path);
+Result<void> write_fitted(const whatif::Base& base, const ReplayRun& options) {
+  const std::filesystem::path file(options.fitted);
   RUBATO_ASSIGN(const auto fitted,
                 whatif::fitted_file(base.source, base.variant.config, file.stem().string()));
+  // The names of traces follow from the fit. Those of an earlier fit are there with its file.
+  CommandFiles files = replay_files(options);
+  for (const auto& trace : fitted.traces)
+    files.outputs.push_back({"--fitted", (file.parent_path() / trace.name).string(),
+                             std::filesystem::exists(file) ? Kind::Values : Kind::None});
+  RUBATO_TRY(check_files(files));
   for (const auto& trace : fitted.traces)
     RUBATO_TRY(write_file(file.parent_path() / trace.name, trace.text));
   return write_file(file, fitted.text);
@@ -33,7 +40,7 @@ Result<void> write_fitted(const whatif::Base& base, const std::string& path) {
 Result<whatif::Replayed> replay_one(const MeasuredRun& run, const ReplayRun& options, RunData& data,
                                     const std::stop_token& stop) {
   RUBATO_ASSIGN(const whatif::Base base, fit_cluster(run, options.threads, data, stop));
-  if (!options.fitted.empty()) RUBATO_TRY(write_fitted(base, options.fitted));
+  if (!options.fitted.empty()) RUBATO_TRY(write_fitted(base, options));
   std::vector<Variant> variants{as_long(base, run.record.seconds)};
   const bool reached = run.record.time_to_target_seconds.has_value();
   if (reached) variants.push_back(base.variant);

@@ -2,11 +2,14 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <ctime>
 #include <filesystem>
+#include <map>
 
 #include "base/file.hpp"
+#include "base/log.hpp"
 #include "cli/run_place.hpp"
 #include "nodes/resharding.hpp"
 #include "report/record_json.hpp"
@@ -31,18 +34,39 @@ std::string text_of(const report::Json& run, const char* key) {
   return value != run.end() && value->is_string() ? value->get<std::string>() : std::string();
 }
 
+std::string dumped(const report::Json& run) {
+  return run.dump(2, ' ', false, report::Json::error_handler_t::replace) + "\n";
+}
+
+// "120 training samples (a 60, b 60)".
+std::string data_text(const report::Json& data) {
+  constexpr std::size_t kClassesNamed = 8;
+  std::string text = fmt::format("{} training samples", data.value("samples", std::uint64_t{0}));
+  const report::Json classes = data.value("classes", report::Json::object());
+  std::vector<std::string> named;
+  for (const auto& [name, count] : classes.items())
+    if (named.size() < kClassesNamed) named.push_back(fmt::format("{} {}", name, count.dump()));
+  if (classes.size() > named.size())
+    named.push_back(fmt::format("{} more", classes.size() - named.size()));
+  return named.empty() ? text : fmt::format("{} ({})", text, fmt::join(named, ", "));
+}
+
 }  // namespace
 
-Result<void> begin_run_file(const std::string& directory, const std::string& command) {
+Result<void> begin_run_file(const std::string& directory, const std::string& command,
+                            std::uint64_t made) {
   const report::Json run{
       {"command", command},
+      {"made", made},
       {"started", fmt::format("{:%Y-%m-%dT%H:%M:%S%z}", fmt::localtime(std::time(nullptr)))}};
-  return write_file(run_file(directory), run.dump(2) + "\n");
+  return write_file(run_file(directory), dumped(run));
 }
 
 RunBeginning read_run_beginning(const std::string& directory) {
   const report::Json run = read_run_file(directory);
-  return {text_of(run, "command"), text_of(run, "started")};
+  const auto made = run.find("made");
+  return {text_of(run, "command"), text_of(run, "started"),
+          made != run.end() && made->is_number_unsigned() ? made->get<std::uint64_t>() : 0};
 }
 
 Result<void> write_run_file(const std::string& directory, const UpOptions& options) {
@@ -55,7 +79,30 @@ Result<void> write_run_file(const std::string& directory, const UpOptions& optio
   if (!options.loop.empty()) run["loop"] = options.loop;
   if (options.throttle.on) run["throttle"] = true;
   if (options.throttle.kernel) run["kernel"] = true;
-  return write_file(run_file(directory), run.dump(2) + "\n");
+  return write_file(run_file(directory), dumped(run));
+}
+
+void note_data(const std::string& directory, const cluster::DataFacts& data) {
+  std::map<std::string, std::uint64_t> classes;
+  std::uint64_t samples = 0;
+  for (const cluster::WorkerData& worker : data.workers) {
+    samples += worker.samples;
+    for (const auto& [name, count] : worker.classes) classes[name] += count;
+  }
+  if (samples == 0) return;
+  const report::Json known{{"samples", samples}, {"classes", classes}};
+  report::Json run = read_run_file(directory);
+  const auto before = run.find("data");
+  if (before == run.end()) {
+    run["data"] = known;
+    if (const auto written = write_file(run_file(directory), dumped(run)); !written)
+      log_warning(written.error().message);
+  } else if (*before != known) {
+    log_warning(
+        fmt::format("the data are not those with which this run began: {} now, {} then; the "
+                    "run goes on with the new ones",
+                    data_text(known), data_text(*before)));
+  }
 }
 
 Result<UpOptions> resumed(UpOptions options) {

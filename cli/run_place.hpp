@@ -1,10 +1,14 @@
 // cli/run_place.hpp - the directory of one run, which no other run writes to: made under a name of
 // its own, held while the run goes on, and found again by that name.
 // A run is called <cluster>-<date>-<number> and lies in `out`; `out/latest` is a link to the
-// newest. Errors: BadInput, one line with the remedy, before anything is written. Threads: one
-// owner. A place is held by a lock of its process, which a kill releases, too.
+// newest. The newest is the one made last, by the count in its run.json: clocks may be wrong.
+// Errors: BadInput, one line with the remedy, before anything is written. Threads: one owner. A
+// place is held by a lock of its process, which a kill releases, too. Where the file system has no
+// locks or links, one line says so.
 #pragma once
 
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,7 +20,7 @@ namespace rubato::cli {
 // What `compare`, `up` and `scheduler` were asked of their results.
 struct PlaceOptions {
   std::string out;         // a directory; empty: out/<cluster>-<date>-<number>
-  bool overwrite = false;  // the run that `out` holds is removed first
+  bool overwrite = false;  // the run that `out` holds goes when the new one has a result
 };
 
 class RunPlace {
@@ -28,22 +32,23 @@ class RunPlace {
   // The place of a run that goes on.
   [[nodiscard]] static Result<RunPlace> again(const std::string& directory);
 
+  // Lets go of it. A run that never began leaves nothing: its directory goes, or is as it was.
+  ~RunPlace();
   RunPlace(RunPlace&& other) noexcept;
   RunPlace& operator=(RunPlace&&) = delete;
-  // Lets go of it. One that this process has made, and that still holds nothing, goes.
-  ~RunPlace();
+  // Of every place of this process, before it ends at once. Threads: any.
+  static void let_go_of_all();
 
-  const std::string& directory() const { return directory_; }
+  const std::string& directory() const;
+
+  struct Held;  // run_place.cpp
 
  private:
-  RunPlace(std::string directory, int lock) : directory_(std::move(directory)), lock_(lock) {}
+  explicit RunPlace(std::unique_ptr<Held> held);
   static Result<RunPlace> make_named(const std::string& cluster);
   static Result<RunPlace> make_at(const std::string& out, bool overwrite);
 
-  std::string directory_;
-  int lock_ = -1;         // on the directory; -1: moved from, or its file system has none
-  bool made_ = false;     // by this process
-  std::string previous_;  // what `latest` named before; empty: nothing, or it was not set
+  std::unique_ptr<Held> held_;  // null: moved from
 };
 
 // Where runs lie whose directory nobody chose.
@@ -59,12 +64,16 @@ struct RunName {
 std::optional<RunName> parse_run_name(std::string_view name);
 
 // The directory of a run, by its path, its name, `latest`, or the cluster's name, which means the
-// newest run of that cluster. A part of one, such as edge-3/adsp-1, is found in the same way.
+// newest run of that cluster. A part of one, such as edge-3/adsp-1, is found in the same way. Where
+// several users may write in `out`, runs of others are found by their own names alone.
 [[nodiscard]] Result<std::string> find_run(const std::string& text);
 
 // The model file of a path, as it is, or of a run that find_run() finds: the best one, else the
 // newest.
 [[nodiscard]] Result<std::string> find_model(const std::string& text);
+
+// Whether the path is named as what a run writes into its directory.
+bool is_written_by_runs(const std::filesystem::path& path);
 
 // Whether a process writes there at the moment.
 bool is_held(const std::string& directory);

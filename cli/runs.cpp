@@ -3,7 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <ctime>
 #include <filesystem>
+#include <iomanip>
+#include <limits>
+#include <sstream>
+#include <tuple>
 
 #include "base/print.hpp"
 #include "base/terminal.hpp"
@@ -50,6 +56,17 @@ std::optional<Entry> entry_of(const fs::path& path) {
   return entry;
 }
 
+// "2026-11-25T09:30:00+0100" as seconds since 1970; the least number for anything else. Local texts
+// of two time zones, or of an hour that the clock had twice, have another order.
+std::int64_t instant_of(const std::string& started) {
+  std::tm local = {};
+  std::istringstream text(started);
+  int zone = 0;  // +0100
+  if (!(text >> std::get_time(&local, "%Y-%m-%dT%H:%M:%S") >> zone))
+    return std::numeric_limits<std::int64_t>::min();
+  return std::int64_t{::timegm(&local)} - (zone / 100 * 60 + zone % 100) * 60;
+}
+
 Result<std::vector<Entry>> entries_in(const std::string& directory) {
   std::vector<Entry> entries;
   std::error_code failed;
@@ -61,8 +78,9 @@ Result<std::vector<Entry>> entries_in(const std::string& directory) {
   if (failed && (directory != kRunsDirectory || fs::exists(directory)))
     return fail(ErrorCode::BadInput, fmt::format("{}: {}; name a directory that holds runs",
                                                  directory, failed.message()));
-  std::ranges::sort(entries, {},
-                    [](const Entry& e) { return std::tie(e.beginning.started, e.name); });
+  std::ranges::sort(entries, {}, [](const Entry& e) {
+    return std::tuple(instant_of(e.beginning.started), e.beginning.made, e.name);
+  });
   return entries;
 }
 

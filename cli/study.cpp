@@ -17,6 +17,7 @@
 #include "base/text.hpp"
 #include "base/time.hpp"
 #include "base/words.hpp"
+#include "cli/command_files.hpp"
 #include "cli/commands.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/run_data.hpp"
@@ -108,8 +109,17 @@ Result<Running> load_study(const std::string& file, std::optional<int> seeds) {
   return running;
 }
 
-// A study's own directory, so that no two studies meet in one.
-Result<std::vector<Running>> open_studies(const StudyOptions& options,
+// What a study writes is in a directory of studies, and is nothing that it reads.
+void add_outputs(const std::string& directory, CommandFiles& files) {
+  for (const char* name : {"study.json", "cells.jsonl", "results.json", "runs.csv", "report.html",
+                           "time.svg", "details.svg"})
+    files.outputs.push_back({"--out", (fs::path(directory) / name).string(), Kind::Study});
+  files.made = directory;
+}
+
+// A study's own directory, so that no two studies meet in one. Journals are opened by
+// open_journals().
+Result<std::vector<Running>> read_studies(const StudyOptions& options,
                                           const std::vector<std::string>& files) {
   std::vector<Running> studies;
   std::set<std::string> names;
@@ -136,12 +146,21 @@ Result<std::vector<Running>> open_studies(const StudyOptions& options,
         "rubato study {}{}", file, options.seeds ? fmt::format(" --seeds {}", *options.seeds) : "");
     studies.push_back(std::move(running));
   }
+  for (const Running& running : studies) {
+    CommandFiles written{.clusters = {running.results.plan.study.cluster}, .others = files};
+    add_outputs(running.directory, written);
+    RUBATO_TRY(check_files(written));
+  }
+  return studies;
+}
+
+Result<void> open_journals(std::vector<Running>& studies) {
   for (Running& running : studies) {
     RUBATO_TRY(report::make_output_directory(running.directory));
     RUBATO_ASSIGN(report::Journal journal, report::Journal::open(running.directory));
     running.journal = std::make_unique<report::Journal>(std::move(journal));
   }
-  return studies;
+  return {};
 }
 
 // Whether the cluster can be, and hold these data.
@@ -342,26 +361,33 @@ Result<report::CellResult> compute(const Running& running, const Job& job,
 }
 
 Result<void> write_study(Running& running) {
-  running.written = true;
-  return report::write_study_files(running.results, running.directory);
+  auto written = report::write_study_files(running.results, running.directory);
+  running.written = written.has_value();
+  return written;
 }
 
-void print_study(const report::StudyResults& results, const std::string& directory, bool json) {
+// `page`: empty: there is none.
+void print_study(const report::StudyResults& results, const std::string& page, bool json) {
   if (json) return print_json(report::study_json(results, report::summarize(results)));
   const report::Study& study = results.plan.study;
   const std::size_t missing = report::missing_runs(results);
   const std::size_t planned = results.plan.run_count();
-  print_text("{}\n{}\n{}Report: {}\n\n", study.question.empty() ? study.name : study.question,
+  print_text("{}\n{}\n{}", study.question.empty() ? study.name : study.question,
              report::study_table(results, report::summarize(results), text_columns(stdout)),
              missing > 0 ? fmt::format("This is a part: {} of {}.\n", planned - missing,
                                        counted(planned, "run"))
-                         : "",
-             absolute_path((fs::path(directory) / "report.html").string()));
+                         : "");
+  report::print_place("Report: ", page);
+  print_text("\n");
+}
+
+std::string page_of(const std::string& directory) {
+  return (fs::path(directory) / "report.html").string();
 }
 
 Result<void> show_study(const report::KeptStudy& study, const std::string& directory, bool json) {
   RUBATO_TRY(report::write_study_files(study.results, directory));
-  print_study(study.results, directory, json);
+  print_study(study.results, page_of(directory), json);
   return {};
 }
 
@@ -374,6 +400,9 @@ bool has_run(const report::StudyResults& results) {
 Result<void> merge_checked(const StudyOptions& options) {
   if (options.out.empty())
     return fail(ErrorCode::BadInput, "--merge needs --out DIR, where the merged study goes");
+  CommandFiles written{.others = options.files};
+  add_outputs(options.out, written);
+  RUBATO_TRY(check_files(written));
   RUBATO_TRY(report::make_output_directory(options.out));
   RUBATO_ASSIGN(const report::KeptStudy study,
                 report::merge_studies(options.files, options.out, options.any_build));
@@ -390,6 +419,7 @@ Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
                      const std::stop_token& stop) {
   RunData loaded;
   RUBATO_TRY(nodes::interruptible(process_stop(stop), [&] { return load_data(studies, loaded); }));
+  RUBATO_TRY(open_journals(studies));  // a study that cannot begin leaves nothing
   const std::string build =
       fmt::format("{} {:016x}", report::version(), report::program_fingerprint());
   std::size_t kept = 0;
@@ -452,14 +482,16 @@ Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
 
 Result<void> study_checked(const StudyOptions& options, const std::stop_token& stop) {
   RUBATO_ASSIGN(const auto files, study_files(options.files));
-  RUBATO_ASSIGN(auto studies, open_studies(options, files));
+  RUBATO_ASSIGN(auto studies, read_studies(options, files));
   set_log_quiet(options.quiet);
   auto done = run_all(options, studies, stop);
+  const InOrder in_order;
   // What has finished is worth having, whatever ended the rest.
   for (Running& running : studies) {
     if (!has_run(running.results)) continue;
-    if (!running.written) RUBATO_TRY(write_study(running));
-    print_study(running.results, running.directory, options.json);
+    const auto written = running.written ? Result<void>() : write_study(running);
+    print_study(running.results, written ? page_of(running.directory) : "", options.json);
+    if (!written && done) done = written;
   }
   return done;
 }

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -123,7 +122,6 @@ std::string predictions_csv(const ModelRun& options, Scored& scored) {
 }
 
 Result<void> predict_checked(ModelRun options) {
-  RUBATO_TRY(check_apart("--out", options.out, std::array{options.model, options.data}));
   RUBATO_ASSIGN(auto scored, score(options, train::Labels::IfThere));
   const std::string text = predictions_csv(options, scored);
   if (!options.out.empty()) return write_file(options.out, text);

@@ -55,13 +55,19 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
   RUBATO_ASSIGN(const auto profile, nodes::ClusterProfile::open(options.profile));
   if (!resumes) RUBATO_TRY(write_run_file(out, options));
   ShownRun watched(config, {.sync = options.sync, .quiet = options.quiet, .page = page.get()});
+  nodes::Watch watch = watched.watch();
+  watch.on_data = [warn = watch.on_data, &out](const cluster::DataFacts& data) {
+    warn(data);
+    note_data(out, data);
+  };
   const nodes::RealRun run{.sync = options.sync,
                            .out = out,
                            .resumes = resumes,
                            .throttle = options.throttle,
                            .profile = *profile,
-                           .watch = watched.watch(),
+                           .watch = watch,
                            .curves = nodes::curves_directory(config, out)};
+  const InOrder in_order;
   RUBATO_ASSIGN(auto hosted, nodes::run_real(config, run, process_stop(stop)));
   return conclude(config, std::move(hosted),
                   {.command = command,

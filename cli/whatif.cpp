@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "base/file.hpp"
@@ -102,9 +101,8 @@ Result<whatif::Base> base_of_run(const WhatIf& options, RunData& data,
 
 Result<whatif::Base> read_question(const WhatIf& options, RunData& data,
                                    const std::stop_token& stop) {
-  std::error_code none;
-  if (std::filesystem::is_regular_file(options.file, none) || !find_run(options.file))
-    return base_of_file(options);
+  const auto run = find_run(options.file);
+  if (!run || !std::filesystem::is_directory(*run)) return base_of_file(options);
   return base_of_run(options, data, stop);
 }
 

@@ -18,6 +18,7 @@
 #include "cluster/cluster_scaling.hpp"
 #include "cluster/device_catalog.hpp"
 #include "cluster/file_kind.hpp"
+#include "cluster/named_files.hpp"
 #include "cluster/trace_files.hpp"
 #include "proto/endpoint.hpp"
 #include "scheduler/scheduler.hpp"
@@ -479,21 +480,6 @@ Result<train::ModelSpec> known_spec(const ClusterConfig& config) {
               "classes in [dataset], or step_seconds");
 }
 
-// The first devices.toml of these places: beside the cluster file, in a deploy/ above it, among the
-// files that come with Rubato. Empty: there is none.
-std::string find_catalog(const fs::path& cluster_file) {
-  std::error_code ignored;
-  std::vector<fs::path> candidates = {cluster_file.parent_path() / kCatalogFile};
-  for (fs::path p = cluster_file.parent_path(); !p.empty(); p = p.parent_path()) {
-    candidates.push_back(p / "deploy" / kCatalogFile);
-    if (p == p.parent_path()) break;
-  }
-  candidates.push_back(shipped_directory() / kCatalogFile);
-  for (const fs::path& candidate : candidates)
-    if (fs::is_regular_file(candidate, ignored)) return candidate.string();
-  return {};
-}
-
 // Without a trace.
 WorkerProfile profile_of(const WorkerGroup& group, const std::string& name) {
   return {name,
@@ -712,8 +698,7 @@ Result<ClusterSource> read_cluster(const std::string& path, const std::string& c
     return fail(ErrorCode::BadInput, text.error().message +
                                          "; write one, or copy an example from " +
                                          (shipped_directory() / "clusters/").string());
-  const std::string catalog =
-      catalog_path.empty() ? find_catalog(fs::absolute(path, ignored)) : catalog_path;
+  const std::string catalog = catalog_path.empty() ? find_catalog(path) : catalog_path;
   ClusterSource source{path, std::move(*text), {}};
   if (!catalog.empty()) {
     RUBATO_ASSIGN(source.catalog_text, read_file(catalog));

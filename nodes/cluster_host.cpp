@@ -55,6 +55,7 @@ class Host {
 
   Result<HostedRun> run(const Stop& stop) {
     RUBATO_TRY(open_state(stop));
+    if (options_.watch.on_data && !config_.described()) options_.watch.on_data(facts_);
     const bool goes_on = state_->earlier() != nullptr;
     if (goes_on) {
       RUBATO_TRY(make_scheduler());
@@ -73,7 +74,7 @@ class Host {
       if (config_.described()) RUBATO_TRY(agree(stop));
       RUBATO_TRY(make_scheduler());
     }
-    if (options_.watch.on_data) options_.watch.on_data(facts_);
+    if (options_.watch.on_data && config_.described()) options_.watch.on_data(facts_);
     const bool evaluated = data_.held_out.size() > 0;
     if (evaluated) train::log_device(config_.worker_device);  // the evaluator's
     // A loss that was measured, but whose model was not saved in an earlier life, keeps none away.

@@ -28,6 +28,7 @@ struct NodeOptions {
   std::string keys;                   // directory of keys; empty: the default one, beyond loopback
   bool insecure = false;              // no keys, beyond loopback either
   std::string profile;                // file for a trace of this process; empty: none
+  bool overwrite = false;             // whatever kind of file is at `profile`
   double trace_from = 0;      // server, worker: seconds of training so far, where traces begin
   std::string prefix = "--";  // of an option in messages
 };

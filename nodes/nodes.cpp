@@ -286,9 +286,7 @@ Result<void> run_server(ServerRun run, const Stop& stop) {
   if (!options.advertise.empty()) RUBATO_TRY(parse_endpoint("--advertise", options.advertise));
   RUBATO_ASSIGN(const auto cores, choose_cores(options));
   RUBATO_ASSIGN(const auto trace, open_profile(options.profile, TraceClock::Scheduler));
-  const auto process =
-      trace_process(trace.get(), "server " + (options.name.empty() ? bind.text() : options.name));
-  RUBATO_ASSIGN(auto config, load_config(options));
+  RUBATO_ASSIGN(auto config, interruptible(stop, [&] { return load_config(options); }));
   if (config.snapshot.journal && options.state.empty())
     return fail(ErrorCode::BadInput,
                 fmt::format("--state: {} says durability = \"journal\", which needs a directory; "
@@ -305,6 +303,8 @@ Result<void> run_server(ServerRun run, const Stop& stop) {
   if (began) link.follow(*began);
   for (Named& shard : named) shard.ways = link.ways();
   RUBATO_ASSIGN(const auto node, load_server(options, std::move(config), named.front(), stop));
+  const auto process =
+      trace_process(trace.get(), "server " + (options.name.empty() ? bind.text() : options.name));
   // An interrupt, or the failure of one shard, ends all of them.
   std::stop_source all;
   const std::stop_callback on_stop(stop.token, [&all] { all.request_stop(); });
@@ -329,8 +329,7 @@ Result<void> run_server(ServerRun run, const Stop& stop) {
 Result<void> run_worker(WorkerRun run, const Stop& stop) {
   RUBATO_ASSIGN(const auto cores, choose_cores(run.node));
   RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Scheduler));
-  const auto process = trace_process(trace.get(), "worker " + run.node.name);
-  RUBATO_ASSIGN(auto config, load_config(run.node));
+  RUBATO_ASSIGN(auto config, interruptible(stop, [&] { return load_config(run.node); }));
   if (config.own_model() || !run.module.empty() || !run.loop.empty()) {
     RUBATO_TRY(use_loop(config, run.module, run.loop));
     RUBATO_ASSIGN(const auto words, loop_words(config));
@@ -351,9 +350,12 @@ Result<void> run_worker(WorkerRun run, const Stop& stop) {
                        train::samples_text(node.data.train, samples, node.data.schema)));
   RUBATO_ASSIGN(const auto held_out, held_out_of(node));
   train::log_device(node.config.worker_device);
-  RUBATO_ASSIGN(auto trainer, cluster::make_trainer(node.config, node.plan, index, node.data.train,
-                                                    std::move(samples),
-                                                    {.measure = true, .cache = cache_directory()}));
+  RUBATO_ASSIGN(auto trainer, interruptible(stop, [&] {
+                  return cluster::make_trainer(node.config, node.plan, index, node.data.train,
+                                               std::move(samples),
+                                               {.measure = true, .cache = cache_directory()});
+                }));
+  const auto process = trace_process(trace.get(), "worker " + run.node.name);
   RUBATO_ASSIGN(auto residual, open_residual(run.node, node.plan));
   auto core = cluster::make_worker(node.config, node.plan, os_random(), node.plan.workers[index],
                                    std::move(residual));

@@ -107,20 +107,24 @@ void note_busy(Comparison& comparison) {
   comparison.note += (comparison.note.empty() ? "" : "; ") + busy;
 }
 
-void print_comparison(const Comparison& comparison, const std::string& directory, bool json) {
+void print_place(const std::string& words, const std::string& path) {
+  std::error_code none;
+  if (std::filesystem::exists(path, none)) print_text("{}{}\n", words, absolute_path(path));
+}
+
+void print_comparison(const Comparison& comparison, const std::string& page, bool json) {
   if (json) {
     print_json(results_json(comparison));
   } else {
-    print_text("{}\nReport: {}\n",
-               comparison_table(comparison, summarize(comparison), text_columns(stdout)),
-               absolute_path(std::filesystem::path(directory) / "report.html"));
+    print_text("{}\n", comparison_table(comparison, summarize(comparison), text_columns(stdout)));
+    print_place("Report: ", page);
   }
 }
 
 Result<void> write_outputs(const Comparison& comparison, const std::string& directory, bool json) {
   auto written = write_run_directory(comparison, directory);
   // The figures are worth having where there is no room for the files.
-  print_comparison(comparison, directory, json);
+  print_comparison(comparison, written ? directory + "/report.html" : "", json);
   return written;
 }
 

@@ -33,8 +33,12 @@ std::map<std::string, std::string> link_texts(const cluster::ClusterConfig& conf
 // Adds to the note where a box was too busy for its steps.
 void note_busy(Comparison& comparison);
 
-// Prints the table and the report's path, or results.json with `json`.
-void print_comparison(const Comparison& comparison, const std::string& directory, bool json);
+// Prints where a file is, if it is there.
+void print_place(const std::string& words, const std::string& path);
+
+// Prints the table and where its page is, or results.json with `json`. `page`: empty: there is
+// none.
+void print_comparison(const Comparison& comparison, const std::string& page, bool json);
 
 // Writes the run directory (report/run_directory.hpp), then prints as print_comparison()
 // does.

@@ -20,6 +20,23 @@ std::string log_path(const std::string& directory) {
   return (std::filesystem::path(directory) / "run.jsonl").string();
 }
 
+// Why there is no log to read.
+std::string no_log(const std::string& directory, const Error& unread) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  if (!fs::is_directory(directory, failed))
+    return fmt::format("{}: {}; name a run: rubato runs lists them", directory,
+                       failed ? failed.message() : "is no directory");
+  if (fs::exists(log_path(directory), failed) || failed) return unread.message;
+  if (fs::exists(fs::path(directory) / "run.json", failed))
+    return fmt::format("{}: this run has no result yet: it goes on, or ended before it had one",
+                       directory);
+  return fmt::format(
+      "{}: holds no run.jsonl; name a run of rubato compare, up or scheduler: rubato "
+      "runs lists them",
+      directory);
+}
+
 }  // namespace
 
 Result<void> begin_log(const Comparison& comparison, const std::string& directory) {
@@ -47,13 +64,9 @@ Result<void> write_run_directory(const Comparison& comparison, const std::string
 
 Result<Comparison> read_run_directory(const std::string& directory) {
   const std::string path = log_path(directory);
-  if (!std::filesystem::exists(path))
-    return fail(ErrorCode::BadInput,
-                fmt::format("{}: holds no run.jsonl; name a run of rubato compare, up or "
-                            "scheduler: rubato runs lists them",
-                            directory));
-  RUBATO_ASSIGN(const std::string text, read_file(path));
-  RUBATO_ASSIGN(Comparison comparison, parse_run_log(text, path));
+  const auto text = read_file(path);
+  if (!text) return fail(ErrorCode::BadInput, no_log(directory, text.error()));
+  RUBATO_ASSIGN(Comparison comparison, parse_run_log(*text, path));
   if (comparison.runs.empty())
     return fail(ErrorCode::BadInput,
                 fmt::format("{}: no run has finished; run its command again", directory));

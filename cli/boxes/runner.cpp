@@ -30,6 +30,7 @@ constexpr std::size_t kTextMax = 1 << 20;
 constexpr std::size_t kBoxesAtOnce = 32;
 constexpr int kTurnMs = 50;
 constexpr Duration kTermPatience = Duration::from_seconds(2);
+constexpr Duration kStopPatience = Duration::from_ms(300);  // after an interrupt
 // What a step leaves behind may hold its output open.
 constexpr Duration kSilencePatience = Duration::from_seconds(1);
 constexpr Duration kWaitLine = Duration::from_seconds(30);
@@ -167,10 +168,10 @@ Outcome run_shell(const std::string& text, const std::map<std::string, std::stri
     const Instant now = steady_now();
     if (!ended_at && ::waitpid(pid, &status, WNOHANG) == pid) ended_at = now;
     const bool silent = streams[0].fd < 0 && streams[1].fd < 0;
-    if (ended_at && (silent || now >= *ended_at + kSilencePatience)) break;
+    if (ended_at && (silent || stop.stop_requested() || now >= *ended_at + kSilencePatience)) break;
     if (!ended_at && !kill_at && (now >= deadline || stop.stop_requested())) {
       outcome.late = !stop.stop_requested();
-      kill_at = now + kTermPatience;
+      kill_at = now + (outcome.late ? kTermPatience : kStopPatience);
       ::killpg(pid, SIGTERM);
     }
     if (!ended_at && kill_at && now >= *kill_at) ::killpg(pid, SIGKILL);

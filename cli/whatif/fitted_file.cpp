@@ -104,7 +104,8 @@ std::string churn_section(const cluster::ChurnEvent& event) {
 Result<FittedFile> fitted_file(const cluster::ClusterSource& source, const ClusterConfig& config,
                                const std::string& stem) {
   FittedFile file;
-  RUBATO_ASSIGN(file.text, rest_of(source, config));
+  RUBATO_ASSIGN(const std::string rest, rest_of(source, config));
+  file.text = "# Fitted by rubato replay to a real run.\n" + rest;
   for (const cluster::WorkerGroup& group : config.workers) {
     file.text += worker_section(group);
     if (group.traces.empty()) continue;

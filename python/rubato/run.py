@@ -239,7 +239,7 @@ class _Command:
         text = text[len("rubato: ") :] if text.startswith("rubato: ") else text
         if code == 2:
             raise errors.BadInput(text)
-        if code == 130:
+        if code in (129, 130, 143):  # SIGHUP, Ctrl-C, SIGTERM
             raise KeyboardInterrupt
         raise errors.Error(text, "failed")
 

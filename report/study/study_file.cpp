@@ -117,6 +117,9 @@ Result<Study> parse_study(const std::string& text, const std::string& file) {
   study.file = file;
   study.text = text;
   study.name = root.text("name", fs::path(file).stem().string());
+  if (study.name.empty() || study.name == "." || study.name == ".." ||
+      study.name.find('/') != study.name.npos)
+    root.problem("name", "names the study's directory: it needs a letter or digit, and no /");
   study.question = root.text("question");
   study.expected = root.text("expected");
   const std::string cluster = root.text("cluster");
