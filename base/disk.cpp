@@ -1,7 +1,6 @@
 #include "base/disk.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include <utility>
 
 #include "base/file.hpp"
+#include "base/lock.hpp"
 
 namespace rubato {
 namespace {
@@ -28,8 +28,10 @@ tl::unexpected<Error> system_error(int error) {
 
 class SystemFile final : public DiskFile {
  public:
-  SystemFile(int file, bool uncached)
-      : file_(file), uncached_(uncached && ::fcntl(file, F_SETFL, O_DIRECT) == 0) {}
+  SystemFile(int file, std::string path, bool uncached)
+      : file_(file),
+        path_(std::move(path)),
+        uncached_(uncached && ::fcntl(file, F_SETFL, O_DIRECT) == 0) {}
   ~SystemFile() override { ::close(file_); }
   SystemFile(const SystemFile&) = delete;
   SystemFile& operator=(const SystemFile&) = delete;
@@ -83,14 +85,11 @@ class SystemFile final : public DiskFile {
     if (::fdatasync(file_) != 0) return system_error(errno);
     return {};
   }
-  Result<bool> lock() override {
-    if (::flock(file_, LOCK_EX | LOCK_NB) == 0) return true;
-    if (errno == EWOULDBLOCK) return false;
-    return system_error(errno);
-  }
+  Result<bool> lock() override { return take_lock(file_, path_); }
 
  private:
   int file_;
+  std::string path_;
   bool uncached_;
   std::uint64_t read_ = 0;  // bytes
 };
@@ -144,7 +143,7 @@ class SystemDisk final : public Disk {
                                             : O_WRONLY | O_CREAT | O_TRUNC;
     const int file = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
     if (file < 0) return system_error(errno);
-    return std::make_unique<SystemFile>(file, how == Open::CreateUncached);
+    return std::make_unique<SystemFile>(file, path, how == Open::CreateUncached);
   }
   bool exists(const std::string& path) override {
     std::error_code none;

@@ -370,7 +370,8 @@ CommandFiles data_files(const DataRun& options) {
 }
 
 CommandFiles predict_files(const ModelRun& options) {
-  return {.others = {find_model(options.model).value_or(options.model), options.data},
+  return {.runs = {options.model},
+          .others = {find_model(options.model).value_or(options.model), options.data},
           .outputs = {{"--out", options.out, Kind::Predictions}},
           .overwrite = options.overwrite};
 }

@@ -19,6 +19,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/lock.hpp"
 #include "base/log.hpp"
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
@@ -48,28 +49,23 @@ std::string today() {
   return fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr)));
 }
 
-// Returns: the descriptor that holds the lock; -1 where the file system has none. BadInput where
-// another process holds it.
-Result<int> hold(const std::string& directory) {
-  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
-  const int why = errno;
-  if (fd >= 0) close(fd);
-  if (fd >= 0 && why == EWOULDBLOCK)
-    return fail(ErrorCode::BadInput,
-                fmt::format("{}: another run writes here; wait for its end, or name another "
-                            "directory with --out",
-                            directory));
-  log_warning(
-      fmt::format("{}: cannot be locked there: {}; see to it that no other run writes to it",
-                  directory, std::strerror(why)));
-  return -1;
-}
-
 tl::unexpected<Error> not_writable(const std::string& directory, const std::string& why) {
   return fail(ErrorCode::BadInput,
               fmt::format("{}: cannot write there: {}; choose another directory with --out",
                           directory, why));
+}
+
+// Returns: the descriptor that holds the lock. BadInput where another process holds it, or nothing
+// can be read.
+Result<int> hold(const std::string& directory) {
+  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return not_writable(directory, std::strerror(errno));
+  if (take_lock(fd, directory)) return fd;
+  close(fd);
+  return fail(ErrorCode::BadInput,
+              fmt::format("{}: another run writes here; wait for its end, or name another "
+                          "directory with --out",
+                          directory));
 }
 
 bool holds_run(const fs::path& directory) {

@@ -283,7 +283,14 @@ class Host {
     scheduler_->announce_waits(steady_now());
     SamplesFile samples(config_, options_.out, state_->earlier() != nullptr);
     bool interrupted = false;
+    // Of a run that goes on: a process that is gone, or not back yet.
+    const auto away = [](const scheduler::Roster::Worker& worker) {
+      return worker.member() && worker.peer == scheduler::kNobody;
+    };
     while (!core.over()) {
+      if (stop.requested() && options_.alone && !scheduler_->stopped() &&
+          std::ranges::any_of(core.workers(), away))
+        return fail(ErrorCode::Stopped, "interrupted; rubato up --resume goes on with the run");
       if (stop.requested() && !scheduler_->stopped() && pauses(stop)) return paused();
       if (stop.requested() && !std::exchange(interrupted, true)) {
         if (scheduler_->stopped())

@@ -13,7 +13,7 @@ namespace rubato::nodes {
 Result<std::unique_ptr<Trace>> open_profile(const std::string& path, TraceClock clock) {
   if (path.empty()) return nullptr;
   auto trace = Trace::open(path, clock);
-  if (!trace) return fail(ErrorCode::BadInput, "--profile " + trace.error().message);
+  if (!trace) return fail(ErrorCode::BadInput, "--profile: " + trace.error().message);
   return trace;
 }
 

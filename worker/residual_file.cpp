@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/lock.hpp"
 #include "base/numbers.hpp"
 #include "base/store_order.hpp"
 
@@ -104,7 +104,7 @@ Result<Residual> open_residual(const ResidualFile& file) {
   auto mapping = std::make_shared<Mapping>();
   mapping->file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (mapping->file < 0) return failed(errno);
-  if (::flock(mapping->file, LOCK_EX | LOCK_NB) != 0)
+  if (!take_lock(mapping->file, path))
     return fail(ErrorCode::BadInput,
                 fmt::format("{}: in use by another worker of this name; give each its own name or "
                             "state directory",

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "base/file.hpp"
+#include "base/lock.hpp"
 
 namespace rubato::report {
 namespace {
@@ -26,13 +26,11 @@ Result<Journal> Journal::open(const std::string& directory) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd < 0) return io_error(path);
   Journal journal(fd, path);
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return io_error(path);
+  if (!take_lock(fd, path))
     return fail(ErrorCode::BadInput,
                 fmt::format("{}: another study writes here; wait for its end, or name another "
                             "directory with --out",
                             directory));
-  }
   RUBATO_TRY(journal.load());
   return journal;
 }

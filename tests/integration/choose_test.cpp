@@ -68,7 +68,7 @@ TEST_CASE("choose says in one line what is missing, and which option came neares
 
   Process same(place, {"choose", "far.toml", "--out", "far.toml"});
   CHECK(same.wait_for_end() == 2);
-  CHECK(contains(same.err(), "--out far.toml: is the cluster file itself; name another one"));
+  CHECK(contains(same.err(), "--out far.toml: is a file that is read; name another"));
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST_CASE("a scheduler killed, then stopped: the same command goes on, and no ot
       const auto size = std::filesystem::file_size(journal);
       while (std::filesystem::file_size(journal) < size + 2'000) std::this_thread::yield();
       scheduler->signal(signal);
-      CHECK(scheduler->wait_for_end() == (signal == SIGTERM ? 130 : -SIGKILL));
+      CHECK(scheduler->wait_for_end() == (signal == SIGTERM ? 143 : -SIGKILL));
       CHECK(contains(scheduler->err(), "servers and workers wait") == (signal == SIGTERM));
       scheduler = start_scheduler();
       const std::string rest = scheduler->wait_for_words("goes on with run ");
@@ -137,7 +137,7 @@ TEST_CASE("a server that is stopped in order and started again loses no commit")
       place.wait_for_file(fmt::format("state-{}/{}.0.snapshot", sync, server));
     for (int times = 0; times < 2; ++times) {
       second->signal(SIGTERM);
-      CHECK(second->wait_for_end() == 130);
+      CHECK(second->wait_for_end() == 143);
       CAPTURE(second->err());
       CHECK_FALSE(contains(second->err(), "without a snapshot"));
       second = start_server("server-1");

@@ -235,6 +235,35 @@ TEST_CASE("run places: links of others are not followed where others may write")
   CHECK(contains(report("latest").err, "no result yet"));
 }
 
+TEST_CASE("run places: without locks and links all goes on, and a line says what is missing") {
+  const Workplace place;
+  place.write("c.toml", named("\"c\""));
+  place.write("s.toml", "cluster = \"c.toml\"\nseeds = 1\n[[contenders]]\nsync = \"asp\"\n");
+  const auto without = [&](const Words& words) {
+    Process process(place, words, Surroundings{.environment = {{"LD_PRELOAD", RUBATO_NO_LOCKS}}});
+    const int code = process.wait_for_end();
+    CAPTURE(words.front());
+    CAPTURE(process.err());
+    CHECK(code == 0);
+    return process.err();
+  };
+  for (const Words& words :
+       std::vector<Words>{{"compare", "c.toml", "--sync", "asp"},
+                          {"up", "c.toml"},
+                          {"up", "c.toml", "--out", "o"},
+                          {"compare", "c.toml", "--sync", "asp", "--real"},
+                          {"study", "s.toml"},
+                          {"up", "--resume", "o"},
+                          {"compare", "c.toml", "--out", "o", "--overwrite"}}) {
+    const std::string err = without(words);
+    CHECK(contains(err, "cannot be locked: No locks available"));
+    const bool made = words.back() != "o" && words[0] != "study" && words.back() != "--overwrite";
+    CHECK(contains(err, "out/latest: cannot be a link to this run") == made);
+  }
+  CHECK_FALSE(fs::exists(place.path("out/latest")));
+  CHECK(contains(run(place, {"report", "latest"}).out, "ASP"));
+}
+
 TEST_CASE("run places: a run that goes on with other data says so") {
   const std::tuple<int, int, int> now[] = {{90, 60, 0}, {60, 90, 0}, {75, 74, 0}, {76, 75, 0},
                                            {150, 0, 0}, {10, 10, 0}, {0, 150, 0}, {75, 75, 0}};
@@ -290,7 +319,8 @@ TEST_CASE("run places: a page is named only if it is there") {
   place.write("endless.toml", QuickCluster{.stop = kEndless}.text());
   for (const char* what : {"moved", "not written"}) {
     Process up(place, {"up", "endless.toml", "--out", "o"});
-    up.wait_for_words("search from");
+    up.wait_for_words("training starts");
+    place.wait_for_file("o/best.safetensors");
     if (std::string(what) == "moved")
       fs::rename(place.path("o"), place.path("elsewhere"));
     else

@@ -283,6 +283,28 @@ TEST_CASE("signals: a command that computes or waits ends") {
   }
 }
 
+// Its nodes of before are in the journal, and are not back yet.
+TEST_CASE("signals: a run that goes on ends while its nodes come back") {
+  const Workplace place;
+  place.write("endless.toml", QuickCluster{.stop = kEndless}.text());
+  {
+    Process up(place, {"up", "endless.toml", "--out", "o", "--quiet"});
+    place.wait_for_file("o/best.safetensors");
+    up.signal(SIGKILL);
+    up.wait_for_end();
+    up.wait_for_silence();
+  }
+  for (const int ms : {0, 20, 50, 100, 150, 200, 300, 500}) {
+    const Words words{"up", "--resume", "o"};
+    Process up(place, words);
+    wait_until_it_listens(up, SIGTERM);
+    tests::let_pass(Duration::from_ms(ms));
+    CAPTURE(ms);
+    check_ends(up, SIGTERM, words);
+    up.wait_for_silence();
+  }
+}
+
 // As `rubato up &` in a script, and nohup.
 TEST_CASE("signals: one that is ignored when the command begins stays ignored") {
   const Workplace place;
