@@ -17,7 +17,7 @@ namespace rubato::cli {
 namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-constexpr Duration kGrace = Duration::from_ms(700);  // to end by itself
+constexpr Duration kGrace = Duration::from_ms(500);  // to end by itself
 constexpr Duration kLook = Duration::from_ms(50);
 
 sem_t interrupts;  // signals that arrived; sem_post is one of the few calls a handler may make
