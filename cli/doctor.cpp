@@ -1,12 +1,7 @@
 // `rubato doctor`: looks at this box, and says what will be in the way of a node on it. Each
 // finding has a remedy. It changes nothing, and talks to no node but to see whether it is there.
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
@@ -33,6 +28,7 @@
 #include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cluster/cluster_config.hpp"
+#include "cluster/make_transport.hpp"
 #include "nodes/endpoint.hpp"
 #include "nodes/node_keys.hpp"
 #include "proto/address.hpp"
@@ -51,6 +47,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Duration kReachPatience = Duration::from_seconds(3);
+constexpr Duration kAnswerPatience = Duration::from_seconds(10);
 // A server and its snapshots: the shard, its optimizer's moments, the copy that is being written.
 constexpr double kMemoryPerParameter = 5 * sizeof(float);
 constexpr double kDiskPerParameter = 3 * 3 * sizeof(float);
@@ -114,6 +111,7 @@ class Doctor {
   void examine_bind(const proto::Endpoint& bind);
   void examine_advertised(const proto::Endpoint& advertised);
   void examine_scheduler(const proto::Endpoint& scheduler);
+  bool loses_large(const proto::Endpoint& scheduler, bool encrypted) const;
   void examine_keys();
   void examine_shaping();
 
@@ -289,24 +287,20 @@ void Doctor::examine_gpu() {
 }
 
 void Doctor::examine_interfaces() {
-  ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) != 0) return;
   std::vector<std::string> shown;
-  for (const ifaddrs* each = first; each; each = each->ifa_next) {
-    const int family = each->ifa_addr ? each->ifa_addr->sa_family : AF_UNSPEC;
-    if ((family != AF_INET && family != AF_INET6) || (each->ifa_flags & IFF_UP) == 0) continue;
-    proto::Address address;
-    address.size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-    std::memcpy(&address.storage, each->ifa_addr, address.size);
-    const std::string text = address.text();
+  for (const proto::OwnAddress& each : proto::own_addresses()) {
+    if (!each.up) continue;
+    const std::string text = each.address.text();
     addresses_.insert(text);
     const bool own_wire = text.starts_with("fe80:");  // such an address is of no use elsewhere
-    if ((each->ifa_flags & IFF_LOOPBACK) != 0 || own_wire) continue;
-    shown.push_back(fmt::format("{} {}", each->ifa_name, text));
-    if (std::ranges::find(interfaces_, each->ifa_name) == interfaces_.end())
-      interfaces_.emplace_back(each->ifa_name);
+    if (each.loopback || own_wire) continue;
+    shown.push_back(fmt::format("{} {}", each.interface, text));
+    if (std::ranges::find(interfaces_, each.interface) == interfaces_.end())
+      interfaces_.push_back(each.interface);
   }
-  ::freeifaddrs(first);
+  if (const auto loopback = proto::resolve("127.0.0.1", 0))
+    if (const auto why = proto::own_way_down(*loopback))
+      problem("interfaces", "loopback is down", *why);
   if (shown.empty())
     warn("interfaces", "only loopback",
          "other boxes cannot reach this one: connect it to a network");
@@ -326,7 +320,7 @@ Result<void> Doctor::examine_endpoints() {
     examine_advertised(advertised);
   }
   if (!run_.scheduler.empty()) {
-    RUBATO_ASSIGN(const auto scheduler, nodes::parse_remote("--scheduler", run_.scheduler));
+    RUBATO_ASSIGN(const auto scheduler, nodes::parse_endpoint("--scheduler", run_.scheduler));
     beyond_loopback_ |= !scheduler.loopback();
     examine_scheduler(scheduler);
   }
@@ -343,9 +337,14 @@ void Doctor::examine_bind(const proto::Endpoint& bind) {
   int reuse = 1;  // as ZeroMQ does
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
   if (::bind(fd, address->get(), address->size) == 0 && ::listen(fd, 1) == 0) {
-    good(what, address->host() == bind.host || bind.every_address()
-                   ? "free"
-                   : "free; stands for " + address->text());
+    if (const auto itself = proto::named_loopback(bind.host, *address))
+      warn(what, *itself,
+           "write this box's address of the network into that line, or bind to it: one that is "
+           "listed under interfaces");
+    else
+      good(what, address->host() == bind.host || bind.every_address()
+                     ? "free"
+                     : "free; stands for " + address->text());
   } else if (errno == EADDRINUSE) {
     problem(what, "another program listens there",
             "end it (ss -ltnp shows which), or choose another port");
@@ -359,30 +358,77 @@ void Doctor::examine_bind(const proto::Endpoint& bind) {
 
 void Doctor::examine_advertised(const proto::Endpoint& advertised) {
   const std::string what = "advertise " + advertised.text();
-  const auto found = proto::reach(advertised.host, std::max(advertised.port, 1), kReachPatience);
-  if (found.outcome == proto::Reach::Outcome::UnknownName)
+  const auto address = proto::resolve_own(advertised.host, advertised.port);
+  if (!address) {
     problem(what, "the name is unknown here",
             "workers need it: give an address, or enter the name everywhere");
-  else if (found.address.starts_with("127.") || found.address == "::1")
-    warn(what, "stands for " + found.address,
+  } else if (const auto itself = proto::named_loopback(advertised.host, *address)) {
+    warn(what, *itself,
+         "give an address of the network, unless the name has one on the other boxes");
+  } else if (address->loopback()) {
+    warn(what, "stands for " + address->text(),
          "other boxes cannot reach that; give an address of the network");
-  else if (!addresses_.contains(found.address))
-    warn(what, fmt::format("stands for {}, which is no address of this machine", found.address),
+  } else if (!addresses_.contains(address->text())) {
+    warn(what, fmt::format("stands for {}, which is no address of this machine", address->text()),
          "right if another machine forwards to this one; else give one that is listed under "
          "interfaces");
-  else
-    good(what, "stands for " + found.address);
+  } else {
+    good(what, "stands for " + address->text());
+  }
 }
 
 void Doctor::examine_scheduler(const proto::Endpoint& scheduler) {
   const std::string what = "scheduler " + scheduler.text();
   const auto found = proto::reach(scheduler.host, scheduler.port, kReachPatience);
-  if (found.good())
+  if (found.good() && loses_large(scheduler, found.encrypted))
+    problem(what, fmt::format("answers at {} what is short, and not what is long", found.address),
+            proto::kLargePacketsLost);
+  else if (found.good())
     good(what, fmt::format("answers at {}{}", found.address, found.encrypted ? ", with keys" : ""));
   else
     problem(what,
             found.address.empty() ? "cannot be reached" : "cannot be reached at " + found.address,
             proto::likely_cause(found));
+}
+
+// Asks twice how the run stands, and the second time for a long answer. False, too, where nobody
+// may ask: without a key, or with one that is not allowed yet.
+bool Doctor::loses_large(const proto::Endpoint& scheduler, bool encrypted) const {
+  std::shared_ptr<const proto::Keys> keys;
+  if (encrypted) {
+    const auto own = proto::read_secret_key(
+        proto::secret_file(nodes::key_directory(run_.keys),
+                           run_.name.empty() ? std::string(proto::kSchedulerName) : run_.name));
+    if (!own) return false;
+    nodes::NodeOptions options;
+    options.keys = nodes::key_directory(run_.keys);
+    const auto loaded =
+        nodes::node_keys(options, own->identity.role, own->identity.name, "--scheduler", scheduler);
+    if (!loaded) return false;
+    keys = *loaded;
+  }
+  const auto transport = cluster::make_transport({.shared_memory = false, .keys = keys});
+  const auto peer = transport->connect(scheduler.text());
+  if (!peer) return false;
+  for (const std::uint32_t fill : {0u, proto::kFillMax}) {
+    (void)transport->send(*peer, {.cluster = 0,
+                                  .sender = {proto::Role::Worker, 0},
+                                  .incarnation = 1,
+                                  .body = proto::AskStatus{fill},
+                                  .payload = {}});
+    bool answered = false;
+    const Instant until = steady_now() + kAnswerPatience;
+    while (!answered && steady_now() < until) {
+      const auto received = transport->receive(until - steady_now());
+      if (!received) return false;
+      if (*received && !(*received)->message) return false;
+      answered = received->has_value();
+      if (answered && !std::holds_alternative<proto::Status>((*received)->message->body))
+        return false;  // no scheduler
+    }
+    if (!answered) return true;
+  }
+  return false;
 }
 
 // Every key of the directory: which of them a node takes follows from its name.

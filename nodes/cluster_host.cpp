@@ -384,6 +384,7 @@ class Host {
 
 Result<HostedRun> host_cluster(const cluster::ClusterConfig& config,
                                const ClusterHostOptions& options, const Stop& stop) {
+  RUBATO_TRY(check_own_way(options.bind));
   auto hosted = Host(config, options).run(stop);
   if (hosted) cluster::add_energy(config, hosted->record);
   return hosted;

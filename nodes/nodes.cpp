@@ -192,8 +192,8 @@ Result<Cores> choose_cores(const NodeOptions& options) {
 
 // One shard: its own transport, its own thread.
 Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cores& cores,
-                         int index, const Named& who, const HostLink& link, TraceProcess process,
-                         std::stop_token stop) {
+                         const Endpoint& bind, int index, const Named& who, const HostLink& link,
+                         TraceProcess process, std::stop_token stop) {
   const std::string lane = fmt::format("shard {}", index);
   std::optional<proto::LoopTrace> trace;
   if (process) trace.emplace(process, lane, TraceClock::Scheduler);
@@ -204,7 +204,6 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
                                                   .payload_bytes_max = node.config.chunk_bytes,
                                                   .peers = node.config.nodes_max(),
                                                   .ways = who.ways});
-  RUBATO_ASSIGN(const auto bind, parse_bind("--bind", options.bind));
   RUBATO_ASSIGN(std::string endpoint, transport->listen(shard_endpoint(bind, index).text()));
   cores.place(place_of_loop);  // ZeroMQ's threads have begun
   if (!options.advertise.empty()) {
@@ -283,7 +282,7 @@ Result<void> run_server(ServerRun run, const Stop& stop) {
                 fmt::format("--bind {}: workers cannot connect to that address; name one they can "
                             "with --advertise tcp://HOST:PORT",
                             options.bind));
-  if (!options.advertise.empty()) RUBATO_TRY(parse_endpoint("--advertise", options.advertise));
+  if (!options.advertise.empty()) RUBATO_TRY(parse_advertised("--advertise", options.advertise));
   RUBATO_ASSIGN(const auto cores, choose_cores(options));
   RUBATO_ASSIGN(const auto trace, open_profile(options.profile, TraceClock::Scheduler));
   RUBATO_ASSIGN(auto config, interruptible(stop, [&] { return load_config(options); }));
@@ -313,7 +312,7 @@ Result<void> run_server(ServerRun run, const Stop& stop) {
   for (int i = 0; i < shards; ++i) {
     threads.emplace_back([&, i] {
       auto& result = ended[static_cast<std::size_t>(i)];
-      result = serve_shard(node, options, cores, i, named[static_cast<std::size_t>(i)], link,
+      result = serve_shard(node, options, cores, bind, i, named[static_cast<std::size_t>(i)], link,
                            process, all.get_token());
       if (!result) all.request_stop();
     });

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace rubato::proto {
 
@@ -21,13 +22,35 @@ struct Address {
   bool loopback() const;
 };
 
-// `host`: a name, an address, or one of IPv6 in brackets; "*" is every IPv4 address. Of a name's
-// addresses the first of IPv4, else of IPv6. Returns: nothing for a name that has none.
+// An address of an interface of this machine. IPv4 and IPv6.
+struct OwnAddress {
+  std::string interface;
+  Address address;
+  bool up = false;
+  bool loopback = false;  // the interface is
+};
+std::vector<OwnAddress> own_addresses();
+
+// What to do where no process of this machine reaches another, be it by loopback or by an own
+// address of the network. Nothing: they do, or `address` is another machine's.
+std::optional<std::string> own_way_down(const Address& address);
+
+// `host`: a name, an address, or one of IPv6 in brackets; "*" is every IPv4 address. Returns: all
+// addresses of a name, IPv4 first, and those of loopback last: Debian writes "127.0.1.1 head" into
+// /etc/hosts of head. Empty: the name has none.
+std::vector<Address> resolve_all(const std::string& host, int port);
+
+// The first of resolve_all().
 std::optional<Address> resolve(const std::string& host, int port);
 
-// resolve() for an endpoint of this machine. `host` may also be an interface, which stands for its
-// address.
+// The first of resolve_all() that this machine has, else the first. `host` may also be an
+// interface, which stands for its address.
 std::optional<Address> resolve_own(const std::string& host, int port);
+
+// "head stands for 127.0.1.1, which no other box reaches (/etc/hosts, line 2: 127.0.1.1 head)",
+// where `address` is the one of a box's name, and is loopback. Nothing: it is not; or `host` is an
+// address, an interface, or a name of loopback such as localhost.
+std::optional<std::string> named_loopback(const std::string& host, const Address& address);
 
 // The other end of a connected socket.
 std::optional<Address> peer_address(int descriptor);

@@ -91,16 +91,11 @@ std::string hear_greeting(const Socket& socket, Instant deadline) {
   return theirs;
 }
 
-}  // namespace
-
-Reach reach(const std::string& host, int port, Duration patience) {
-  const auto address = resolve(host, port);
-  if (!address) return {.outcome = Outcome::UnknownName, .address = {}};
-  Reach result{.outcome = Outcome::TimedOut, .address = address->text()};
-
+Reach reach_address(const Address& address, Duration patience) {
+  Reach result{.outcome = Outcome::TimedOut, .address = address.text()};
   const Instant deadline = steady_now() + patience;
-  const Socket socket(address->family());
-  if (const int error = connect(socket, *address, deadline); error != 0) {
+  const Socket socket(address.family());
+  if (const int error = connect(socket, address, deadline); error != 0) {
     result.outcome = outcome_of(error);
     return result;
   }
@@ -113,6 +108,23 @@ Reach reach(const std::string& host, int port, Duration patience) {
   return result;
 }
 
+}  // namespace
+
+Reach reach(const std::string& host, int port, Duration patience) {
+  Reach result{.outcome = Outcome::UnknownName};
+  for (const Address& address : resolve_all(host, port)) {
+    Reach next = reach_address(address, patience);
+    if (next.good()) return next;
+    if (result.address.empty()) {
+      result = std::move(next);
+      result.itself = named_loopback(host, address).value_or("");
+    } else {
+      result.address += ", " + next.address;
+    }
+  }
+  return result;
+}
+
 std::string likely_cause(const Reach& reach) {
   switch (reach.outcome) {
     case Outcome::Answers:
@@ -120,6 +132,8 @@ std::string likely_cause(const Reach& reach) {
     case Outcome::Mute:
       return "another program listens there, or the node hangs, or too many have connected to it";
     case Outcome::Refused:
+      if (!reach.itself.empty())
+        return reach.itself + ": write the address that the box has in the network";
       return "nothing listens there: is it running, and is this its port?";
     case Outcome::TimedOut:
       return "no packet came back: a firewall drops them, or the machine is off";

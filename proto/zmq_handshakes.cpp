@@ -9,8 +9,9 @@ namespace rubato::proto {
 namespace {
 
 constexpr int kEvents = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
-                        ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+                        ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                        ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                        ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 constexpr int kFailures = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                           ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 constexpr const char* kNewsEndpoint = "inproc://handshakes";
@@ -48,6 +49,11 @@ std::optional<HandshakeFailure> Handshakes::poll() {
   return next;
 }
 
+int Handshakes::failed_attempts(const std::string& endpoint) const {
+  const auto found = retried_.find(endpoint);
+  return found == retried_.end() ? 0 : found->second;
+}
+
 void Handshakes::hear(Instant now) {
   while (true) {
     zmq::message_t head, address;
@@ -74,6 +80,9 @@ std::optional<HandshakeFailure> Handshakes::take(const Event& event, Instant now
     connections_.on_accepted(descriptor, now);
   } else if (event.number == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
     ended_by_peer_.erase(event.address);
+    retried_.erase(event.address);
+  } else if (event.number == ZMQ_EVENT_CONNECT_RETRIED) {
+    ++retried_[event.address];
   } else if (event.number == ZMQ_EVENT_DISCONNECTED) {
     connections_.on_ended(descriptor);
     const auto peer = peers_.extract(descriptor);

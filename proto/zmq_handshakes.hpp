@@ -41,6 +41,9 @@ class Handshakes {
   // Takes in all that the monitor has told. To be called several times a second: what nobody takes
   // stays in memory.
   void hear(Instant now);
+  // Attempts to reach this endpoint that failed since the last handshake there.
+  int failed_attempts(const std::string& endpoint) const;
+  void forget_attempts(const std::string& endpoint) { retried_.erase(endpoint); }
   // The next failure that is worth a word.
   std::optional<HandshakeFailure> poll();
 
@@ -59,6 +62,7 @@ class Handshakes {
   std::map<int, Peer> peers_;                 // by descriptor
   std::unique_ptr<Event> failure_;            // of the connection that ends next
   std::map<std::string, int> ended_by_peer_;  // by address: in a row
+  std::map<std::string, int> retried_;        // by address: attempts, none of them good
   std::deque<HandshakeFailure> failures_;
 };
 

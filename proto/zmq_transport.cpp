@@ -21,9 +21,11 @@
 #include "base/log.hpp"
 #include "base/log_limit.hpp"
 #include "base/rng.hpp"
+#include "proto/address.hpp"
 #include "proto/awake_wait.hpp"
 #include "proto/block_pool.hpp"
 #include "proto/codec.hpp"
+#include "proto/endpoint.hpp"
 #include "proto/known_peers.hpp"
 #include "proto/zmq_connections.hpp"
 #include "proto/zmq_curve.hpp"
@@ -54,6 +56,9 @@ constexpr int kConnectMs = 10'000;
 // From the first byte to the end of a handshake.
 constexpr int kHandshakeMs = 10'000;
 constexpr int kReconnectMinMs = 100;
+// Of a name with several addresses: how long and how often one is tried before the next.
+constexpr int kConnectOfSeveralMs = 2'000;
+constexpr int kAttemptsOfSeveral = 2;
 constexpr int kReconnectMaxMs = 5'000;
 
 // With larger messages ZeroMQ's own threads have enough to do to keep the cores awake.
@@ -65,8 +70,8 @@ constexpr std::uint64_t kInARowMin = 4;
 // Longer waits end early, with nothing received.
 constexpr Duration kWaitMax = Duration::from_seconds(24 * 3600);
 
-// Outgoing connections are peers 1, 2, ...; peers of the listener are this bit plus the number that
-// ROUTER gave them. 0 is nobody.
+// Targets of our connections are peers 1, 2, ...; peers of the listener are this bit plus the
+// number that ROUTER gave them. 0 is nobody.
 constexpr PeerId kListenerBit = PeerId{1} << 32;
 constexpr PeerId kWaker = kListenerBit - 1;  // ourselves, from another thread
 constexpr const char* kWakerEndpoint = "inproc://waker";
@@ -99,6 +104,19 @@ void set_options(zmq::socket_t& socket, const ZmqOptions& options) {
   socket.set(opt::reconnect_ivl, kReconnectMinMs);
   socket.set(opt::reconnect_ivl_max, kReconnectMaxMs);
   socket.set(opt::immediate, false);  // queue for a peer that is not there yet
+}
+
+// The endpoints that this one may stand for. A name with one address of IPv4 stays a name: ZeroMQ
+// looks it up again at each attempt. It would use the first address alone.
+std::vector<std::string> choices_of(const std::string& endpoint) {
+  const auto target = read_endpoint(endpoint);
+  if (!target) return {endpoint};
+  const auto addresses = resolve_all(target->host, target->port);
+  if (addresses.size() < 2 && (addresses.empty() || addresses[0].family() == AF_INET))
+    return {endpoint};
+  std::vector<std::string> all;
+  for (const Address& each : addresses) all.push_back(Endpoint{each.host(), target->port}.text());
+  return all;
 }
 
 // With IPv6 ZeroMQ would give a name's address of IPv6, where it has one of both, so that nodes
@@ -281,19 +299,16 @@ class ZmqTransport::Sockets {
     start();
     const std::string& key =
         public_key.empty() && options_.keys ? options_.keys->scheduler : public_key;
-    if (options_.keys) {
-      router_.set(zmq::sockopt::curve_publickey, options_.keys->own.public_key);
-      router_.set(zmq::sockopt::curve_secretkey, options_.keys->secret_key);
-      router_.set(zmq::sockopt::curve_serverkey, key);
-    }
-    router_.set(zmq::sockopt::connect_routing_id, zmq::buffer(ids_.own(connections_ + 1)));
-    router_.set(zmq::sockopt::ipv6, is_ipv6(endpoint));
-    router_.connect(endpoint);
     const bool scheduler = options_.keys && key == options_.keys->scheduler;
-    targets_.push_back({endpoint, !options_.keys ? "the node"
-                                  : scheduler    ? "the scheduler"
-                                                 : "the server"});
-    return ++connections_;
+    Target target{.endpoint = endpoint,
+                  .who = !options_.keys ? "the node"
+                         : scheduler    ? "the scheduler"
+                                        : "the server",
+                  .public_key = key,
+                  .choices = choices_of(endpoint)};
+    connect_chosen(target);
+    targets_.push_back(std::move(target));
+    return targets_.size();
   }
 
   // Returns false when the peer's queue is full. Throws when it is gone.
@@ -302,11 +317,11 @@ class ZmqTransport::Sockets {
     using zmq::send_flags;
     if ((to & kListenerBit) != 0)
       flags = send_flags::dontwait;
-    else if (to == 0 || to > connections_)
+    else if (to == 0 || to > targets_.size())
       throw zmq::error_t(EHOSTUNREACH);
     const auto unread = connections_in_.unread(to);
     // Only the id may wait or find the queue full; the others follow it.
-    return router_.send(ids_.of(to), send_flags::sndmore | flags) &&
+    return router_.send(id_of(to), send_flags::sndmore | flags) &&
            router_.send(owned(control, unread), send_flags::sndmore | send_flags::dontwait) &&
            router_.send(shared(payload, unread, io_thread_, owners_), send_flags::dontwait);
   }
@@ -337,7 +352,7 @@ class ZmqTransport::Sockets {
     }
     const Instant began = options_.trace ? steady_now() : Instant{};
     receive_rest(router_, parts);
-    const PeerId from = ids_.peer(parts.id());
+    const PeerId from = peer_of(parts.id());
     if (from == kWaker) {
       wake_sent_ = false;
       return {.message = {}, .interrupted = true};
@@ -394,6 +409,7 @@ class ZmqTransport::Sockets {
     if (!handshakes_ || now < next_handshakes_) return {};
     next_handshakes_ = now + std::min(kHandshakesEvery, wait_max());
     handshakes_->hear(now);
+    try_next_choices();
     while (const auto failure = handshakes_->poll()) RUBATO_TRY(on_failure(now, *failure));
     return {};
   }
@@ -425,10 +441,57 @@ class ZmqTransport::Sockets {
   }
 
  private:
+  // Whom a connection of ours is to reach.
   struct Target {
     std::string endpoint;
     std::string who;
+    std::string public_key;
+    std::vector<std::string> choices;  // endpoints that it stands for; one is tried at a time
+    std::size_t chosen = 0;
+    std::uint64_t connection = 0;  // the one to `chosen`
   };
+
+  // Requires: the target has no connection, or it has just ended.
+  void connect_chosen(Target& target) {
+    const std::string& endpoint = target.choices[target.chosen];
+    if (options_.keys) {
+      router_.set(zmq::sockopt::curve_publickey, options_.keys->own.public_key);
+      router_.set(zmq::sockopt::curve_secretkey, options_.keys->secret_key);
+      router_.set(zmq::sockopt::curve_serverkey, target.public_key);
+    }
+    router_.set(zmq::sockopt::connect_timeout,
+                target.choices.size() > 1 ? kConnectOfSeveralMs : kConnectMs);
+    router_.set(zmq::sockopt::connect_routing_id, zmq::buffer(ids_.own(connections_ + 1)));
+    router_.set(zmq::sockopt::ipv6, is_ipv6(endpoint));
+    router_.connect(endpoint);
+    target.connection = ++connections_;
+  }
+
+  // What waits for a choice that does not answer is lost.
+  void try_next_choices() {
+    for (Target& target : targets_) {
+      const std::string& tried = target.choices[target.chosen];
+      if (target.choices.size() < 2 || handshakes_->failed_attempts(tried) < kAttemptsOfSeveral)
+        continue;
+      handshakes_->forget_attempts(tried);
+      router_.disconnect(tried);
+      target.chosen = (target.chosen + 1) % target.choices.size();
+      if (target.chosen == 0) target.choices = choices_of(target.endpoint);
+      connect_chosen(target);
+    }
+  }
+
+  zmq::message_t id_of(PeerId peer) const {
+    return ids_.of((peer & kListenerBit) != 0 ? peer : targets_[peer - 1].connection);
+  }
+
+  // A target that has changed its connection is the same peer.
+  PeerId peer_of(const zmq::message_t& id) const {
+    const PeerId found = ids_.peer(id);
+    if (found == 0 || found == kWaker || (found & kListenerBit) != 0) return found;
+    const auto target = std::ranges::find(targets_, found, &Target::connection);
+    return target == targets_.end() ? 0 : static_cast<PeerId>(target - targets_.begin()) + 1;
+  }
 
   // A copy of a control frame, which counts as unread if it is large.
   zmq::message_t owned(std::span<const std::byte> control, const Connections::Unread& unread) {
@@ -478,7 +541,8 @@ class ZmqTransport::Sockets {
     const auto port = [](const std::string& at) { return at.substr(at.rfind(':') + 1); };
     const Target* found = nullptr;
     for (const Target& each : targets_)
-      if (each.endpoint == address || (!found && port(each.endpoint) == port(address)))
+      if (each.endpoint == address || each.choices[each.chosen] == address ||
+          (!found && port(each.endpoint) == port(address)))
         found = &each;
     return found ? fmt::format("{} at {}", found->who, found->endpoint) : "the node at " + address;
   }
@@ -545,7 +609,7 @@ class ZmqTransport::Sockets {
       awake = wait_.stay(steady_now());
     }
     if (!received) received = block(part, timeout);
-    const PeerId from = received ? ids_.peer(part) : 0;
+    const PeerId from = received ? peer_of(part) : 0;
     wait_.end(steady_now(), from == kWaker ? 0 : from);
     return received;
   }
@@ -571,10 +635,10 @@ class ZmqTransport::Sockets {
   Connections connections_in_;  // of the listener
   std::optional<Handshakes> handshakes_;
   Instant next_handshakes_;
-  std::vector<Target> targets_;  // of the connections
+  std::vector<Target> targets_;  // peer N is the Nth
   LogLimit said_;                // of handshakes, by address
   bool listening_ = false;
-  PeerId connections_ = 0;
+  std::uint64_t connections_ = 0;  // that were begun; each has a routing id of its own
   AwakeWait wait_;
   int receive_timeout_ms_ = -1;  // ZeroMQ's own value: for ever
   std::mutex waking_;            // whose turn it is at waker_
