@@ -83,7 +83,8 @@ class Asker {
       return fail(ErrorCode::Corrupt, endpoint_ + ": its answer is not JSON");
     }
     return fail(ErrorCode::Timeout,
-                fmt::format("no answer of {} for {:.0f} s", endpoint_, kPatience.seconds()));
+                fmt::format("no answer of {} for {:.0f} s: it is overloaded, or {}", endpoint_,
+                            kPatience.seconds(), proto::kLargePacketsLost));
   }
 
   // Ends early when it is interrupted.
@@ -115,6 +116,11 @@ std::string table_of(const Json& all) {
   if (const std::string path = report::text_of(all, "path"); !path.empty())
     text += wrapped(fmt::format("Where the time goes: {}", path), width) + "\n";
   const Json none = Json::array();
+  for (const Json& each : all.contains("troubles") ? all.at("troubles") : none)
+    text += wrapped(fmt::format("worker '{}' {}", report::text_of(each, "worker"),
+                                report::text_of(each, "text")),
+                    width) +
+            "\n";
   const Json& servers = all.contains("servers") ? all.at("servers") : none;
   const Json& workers = all.contains("workers") ? all.at("workers") : none;
   if (!servers.empty()) {

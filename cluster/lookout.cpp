@@ -44,10 +44,15 @@ void Lookout::begin(Instant now) {
 
 std::string Lookout::line() const {
   const std::string address = found_->address.empty() ? "" : " (" + found_->address + ")";
+  if (found_->good() && timing_.loses_large)
+    return fmt::format("cannot exchange long messages with {} at {}{}: it answers short ones; {}",
+                       who_, endpoint_, address, proto::kLargePacketsLost);
   return fmt::format("cannot reach {} at {}{}: {}", who_, endpoint_, address,
                      found_->good()
-                         ? "something answers there, but it does not speak to this node: "
-                           "is this the right port, or is that machine overloaded?"
+                         ? fmt::format("something answers there, but it does not speak to this "
+                                       "node: is this the right port, or is that machine "
+                                       "overloaded? Or {}",
+                                       proto::kLargePacketsLost)
                          : likely_cause(*found_));
 }
 

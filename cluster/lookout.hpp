@@ -20,6 +20,8 @@ struct LookTiming {
   Duration every = Duration::from_seconds(5);     // from the begin of a look to the next one
   // A node that can be reached has nothing to say yet: it is in order.
   bool may_be_silent = false;
+  // It answers short messages and no long one. What there is to look at is its address.
+  bool loses_large = false;
 };
 
 class Lookout {

@@ -8,6 +8,7 @@
 #include "base/json.hpp"
 #include "base/words.hpp"
 #include "proto/routes.hpp"
+#include "scheduler/status_desk.hpp"
 #include "scheduler/waiting.hpp"
 
 namespace rubato::cluster {
@@ -52,9 +53,9 @@ void SchemaDesk::on_start(Instant now) {
 
 void SchemaDesk::on_message(Instant now, PeerId from, const Message& message) {
   if (std::holds_alternative<proto::Refusal>(message.body)) return;
-  if (std::holds_alternative<proto::AskStatus>(message.body)) {
+  if (const auto* question = std::get_if<proto::AskStatus>(&message.body)) {
     const Json status{{"state", "waiting"}, {"waiting_for", awaited()}};
-    send(from, proto::Status{status.dump()});
+    send(from, proto::Status{scheduler::filled(status.dump(), question->fill)});
   } else if (message.cluster != options_.cluster) {
     send(from,
          proto::Refusal{proto::RefusalCode::ClusterId, other_cluster(message, options_.cluster)});

@@ -22,7 +22,18 @@ LookTiming timing_of(Missed why) {
                               .patience = Duration::from_seconds(3),
                               .every = Duration::from_seconds(3),
                               .may_be_silent = true};
-  return why == Missed::Joining ? LookTiming{} : why == Missed::Awaited ? kAwaited : kAlone;
+  constexpr LookTiming kLarge{.silence = {}, .loses_large = true};
+  switch (why) {
+    case Missed::Joining:
+      return {};
+    case Missed::Large:
+      return kLarge;
+    case Missed::Awaited:
+      return kAwaited;
+    case Missed::Alone:
+      return kAlone;
+  }
+  return {};
 }
 
 }  // namespace

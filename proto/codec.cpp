@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/checksum.hpp"
+#include "base/rng.hpp"
 #include "base/utf8.hpp"
 #include "proto/compression.hpp"
 #include "proto/identity.hpp"
@@ -141,6 +142,13 @@ auto write(Builder& b, const Progress& m) {
                               m.bytes_down, m.batch, m.alignment.own, m.alignment.during, m.late.ns,
                               m.dropped_commits, m.dropped_samples);
 }
+// Links that compress what they carry must not make it short.
+std::vector<std::uint8_t> fill_of(std::uint32_t bytes) {
+  std::vector<std::uint8_t> fill(bytes);
+  Rng rng(bytes, 0, 0);
+  for (auto& each : fill) each = static_cast<std::uint8_t>(rng.next());
+  return fill;
+}
 auto write(Builder& b, const Heartbeat& m) {
   std::vector<wire::Standing> standings;
   for (const Standing& s : m.standings)
@@ -148,8 +156,9 @@ auto write(Builder& b, const Heartbeat& m) {
                            s.refused[2], s.refused[3], s.worker.value, s.waiting, s.in_a_row,
                            s.others);
   const auto list = standings.empty() ? 0 : b.CreateVectorOfStructs(standings);
+  const auto fill = m.fill == 0 ? 0 : b.CreateVector(fill_of(m.fill));
   return wire::CreateHeartbeat(b, m.echo.ns, m.clock.ns, m.saved, list, m.broken, m.saving,
-                               m.commits, m.seeded, m.wants_snapshot);
+                               m.commits, m.seeded, m.wants_snapshot, fill);
 }
 auto write(Builder& b, const Directive& m) {
   return wire::CreateDirective(b, m.commit_rate, m.local_steps, m.period.ns, m.weight, m.batch,
@@ -173,8 +182,8 @@ auto write(Builder& b, const Described& m) {
 auto write(Builder& b, const Schema& m) {
   return wire::CreateSchema(b, written_part(b, m.text));
 }
-auto write(Builder& b, const AskStatus&) {
-  return wire::CreateAskStatus(b);
+auto write(Builder& b, const AskStatus& m) {
+  return wire::CreateAskStatus(b, m.fill == 0 ? 0 : b.CreateVector(fill_of(m.fill)));
 }
 auto write(Builder& b, const Status& m) {
   return wire::CreateStatus(b, b.CreateString(m.text));
@@ -442,6 +451,18 @@ Result<Body> read(const wire::Progress& t) {
   return m;
 }
 
+Result<std::uint32_t> read_fill(const flatbuffers::Vector<std::uint8_t>* fill) {
+  if (!fill) return 0;
+  if (fill->size() > kFillMax)
+    return corrupt("fill of {} bytes; the limit is {}", fill->size(), kFillMax);
+  return fill->size();
+}
+
+Result<Body> read(const wire::AskStatus& t) {
+  RUBATO_ASSIGN(const auto fill, read_fill(t.fill()));
+  return AskStatus{fill};
+}
+
 Result<Body> read(const wire::Heartbeat& t) {
   RUBATO_TRY(check_clocks("Heartbeat", t.echo_ns(), t.clock_ns()));
   RUBATO_TRY(check_numbers("Heartbeat", t.saved(), t.saving(), t.commits()));
@@ -451,6 +472,7 @@ Result<Body> read(const wire::Heartbeat& t) {
   m.seeded = t.seeded();
   m.broken = t.broken();
   m.wants_snapshot = t.wants_snapshot();
+  RUBATO_ASSIGN(m.fill, read_fill(t.fill()));
   if (t.standings() && t.standings()->size() > kStandingsMax)
     return corrupt("Heartbeat tells of {} workers; the limit is {}", t.standings()->size(),
                    kStandingsMax);
@@ -555,7 +577,7 @@ Result<Body> read_rare_body(const wire::Envelope& e) {
     case wire::Body::Describe: return read(*e.body_as_Describe());
     case wire::Body::Described: return read(*e.body_as_Described());
     case wire::Body::Schema: return read(*e.body_as_Schema());
-    case wire::Body::AskStatus: return AskStatus{};
+    case wire::Body::AskStatus: return read(*e.body_as_AskStatus());
     case wire::Body::Status: return Status{e.body_as_Status()->text()->str()};
   }
   // clang-format on

@@ -81,7 +81,7 @@ struct InWords {
   std::string operator()(const Heartbeat& m) const {
     return (m.echo.ns == 0 ? "" : fmt::format(" clock={}", m.clock.seconds())) +
            (m.standings.empty() ? "" : fmt::format(" standings={}", m.standings.size())) +
-           (m.broken ? " broken" : "");
+           (m.broken ? " broken" : "") + (m.fill == 0 ? "" : fmt::format(" fill={}", m.fill));
   }
   std::string operator()(const Directive& m) const {
     std::string text = fmt::format(" commit_rate={:g}", m.commit_rate);
@@ -106,7 +106,9 @@ struct InWords {
   }
   std::string operator()(const Described& m) const { return fmt::format(" bytes={}", m.bytes); }
   std::string operator()(const Schema& m) const { return fmt::format(" {}", part(m.text)); }
-  std::string operator()(const AskStatus&) const { return ""; }
+  std::string operator()(const AskStatus& m) const {
+    return m.fill == 0 ? "" : fmt::format(" fill={}", m.fill);
+  }
   std::string operator()(const Status& m) const { return fmt::format(" bytes={}", m.text.size()); }
 };
 

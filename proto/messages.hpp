@@ -350,7 +350,11 @@ struct Heartbeat {
   // Servers: the next snapshot is not to wait for its time. The server ends once it has one, or its
   // journal needs one to go on from, before it can answer.
   bool wants_snapshot = false;
+  // Worker -> server, and in its answer: so many bytes more, at most kFillMax, which tell whether
+  // large packets get through. One of 0.2.0 answers without them.
+  std::uint32_t fill = 0;
 };
+inline constexpr std::uint32_t kFillMax = 16 * 1024;  // several packets of any network
 
 // scheduler -> worker: what the tuner wants.
 using sync::Directive;
@@ -372,7 +376,9 @@ struct Evaluation {
 };
 
 // anybody, of any cluster -> scheduler: how does the run stand? It changes nothing.
-struct AskStatus {};
+struct AskStatus {
+  std::uint32_t fill = 0;  // the answer is to have so many bytes or more; at most kFillMax
+};
 
 // scheduler -> who asked: the answer, JSON (scheduler/scheduler_status.cpp).
 struct Status {

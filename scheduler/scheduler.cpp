@@ -63,7 +63,8 @@ void Scheduler::take(Instant now, PeerId from, const Message& message) {
     return;
   }
   // Whoever watches has no cluster file, and so no cluster.
-  if (std::holds_alternative<proto::AskStatus>(message.body)) return tell_status(now, from);
+  if (const auto* question = std::get_if<proto::AskStatus>(&message.body))
+    return tell_status(now, from, question->fill);
   if (message.cluster != options_.cluster) {
     refuse(from, RefusalCode::ClusterId, other_cluster(message, options_.cluster));
     return;
@@ -412,13 +413,13 @@ void Scheduler::notice(const std::string& text, bool rejoin) {
     if (worker.member()) send(worker.peer, proto::Notice{text, rejoin});
 }
 
-void Scheduler::note_outside(PeerId from, const std::string& name) {
-  if (outside_.size() < options_.workers + kStrangersMax) outside_[name] = from;
+void Scheduler::note_outside(PeerId from, const std::string& name, const std::string& trouble) {
+  if (outside_.size() < options_.workers + kStrangersMax) outside_[name] = {from, trouble};
 }
 
 // Nothing is kept but what the log and the notices need: its Hello proper comes later.
 void Scheduler::on_look(Instant now, PeerId from, const proto::Hello& hello) {
-  note_outside(from, hello.name);
+  note_outside(from, hello.name, hello.trouble);
   if (!hello.trouble.empty())
     if (const auto left_out = said_.admit(now, hello.name + ' ' + hello.trouble))
       log(SchedulerEvent::Kind::Warning,
@@ -475,7 +476,7 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
       exclusion_.keeps_waiting(now, hello.name, roster_.is_past(message.incarnation - 1),
                                unlisted(hello.name) && roster_.lives(hello.name) == 0)) {
     send(from, proto::Heartbeat{});  // a sign of life; the worker repeats its Hello
-    note_outside(from, hello.name);
+    note_outside(from, hello.name, {});
     return;
   }
   admit(now, from, message);
@@ -838,7 +839,7 @@ void Scheduler::say_awaited(Instant now) {
   log(SchedulerEvent::Kind::Absent, line.text);
   notice(line.text, false);
   for (const auto& server : servers_) send(server.peer, line);
-  for (const auto& [name, peer] : outside_) send(peer, line);
+  for (const auto& [name, node] : outside_) send(node.peer, line);
 }
 
 void Scheduler::remove_member(Instant now, WorkerId id, Life life, const std::string& why) {
@@ -1153,7 +1154,7 @@ void Scheduler::end(Instant now, std::string reason, bool failed) {
   log(SchedulerEvent::Kind::Stopped, "stop: " + *run_.stop_reason());
   for (const auto& worker : roster_.all())
     if (worker.member()) send_stop(worker.peer);
-  for (const auto& [name, peer] : outside_) send_stop(peer);
+  for (const auto& [name, node] : outside_) send_stop(node.peer);
   end_step(now);
 }
 

@@ -257,8 +257,8 @@ class Scheduler {
   // A worker that looks for the servers before it joins.
   void on_look(Instant now, proto::PeerId from, const proto::Hello& hello);
   // It hears what all are told of the start and the end.
-  void note_outside(proto::PeerId from, const std::string& name);
-  void tell_status(Instant now, proto::PeerId from);
+  void note_outside(proto::PeerId from, const std::string& name, const std::string& trouble);
+  void tell_status(Instant now, proto::PeerId from, std::size_t fill);
   // For whom the start waits. Empty: for nobody.
   std::string awaited() const;
   void say_awaited(Instant now);
@@ -370,6 +370,12 @@ class Scheduler {
     MaxSeconds   // the run has the time that it may take
   };
 
+  // A worker that has not joined.
+  struct Outside {
+    proto::PeerId peer = 0;
+    std::string trouble;  // why it cannot; empty: nothing known
+  };
+
   SchedulerOptions options_;
   std::unique_ptr<sync::Tuner> tuner_;  // null: there is nothing to tune
   StopCriterion criterion_;
@@ -385,7 +391,7 @@ class Scheduler {
   bool settling_ = false;                     // as settle_servers() says
   std::map<std::uint32_t, Waiting> waiting_;  // by shard; only while settling_
   // By name: workers that look for the servers, or were left out and wait to come back.
-  std::map<std::string, proto::PeerId> outside_;
+  std::map<std::string, Outside> outside_;
 
   // What they were told.
   MemberLists lists_;

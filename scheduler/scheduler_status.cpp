@@ -14,6 +14,8 @@ using Json = OrderedJson;
 
 constexpr std::size_t kWorkersTold = 200;  // a text of kStatusTextMax holds them
 constexpr std::size_t kServersTold = 64;
+constexpr std::size_t kTroublesTold = 16;
+constexpr std::size_t kTroubleTold = 1024;
 constexpr std::size_t kTextTold = 64;  // of a name or an address
 
 Json number(double value) {
@@ -30,9 +32,11 @@ std::string short_text(const std::string& text) {
 
 }  // namespace
 
-void Scheduler::tell_status(Instant now, proto::PeerId from) {
-  if (auto status = desk_.answer(now, [&] { return this->status(now); }))
-    send(from, std::move(*status));
+void Scheduler::tell_status(Instant now, proto::PeerId from, std::size_t fill) {
+  auto status = desk_.answer(now, [&] { return this->status(now); });
+  if (!status) return;
+  status->text = filled(std::move(status->text), fill);
+  send(from, std::move(*status));
 }
 
 std::optional<double> Scheduler::seconds_left(Instant now) const {
@@ -90,6 +94,11 @@ std::string Scheduler::status(Instant now) const {
                        {"state", hearing_.absent(index) ? "silent" : "member"},
                        {"snapshot", copies_.saved(index)}});
   }
+  Json& troubles = all["troubles"] = Json::array();
+  for (const auto& [name, node] : outside_)
+    if (!node.trouble.empty() && troubles.size() < kTroublesTold)
+      troubles.push_back(
+          {{"worker", short_text(name)}, {"text", node.trouble.substr(0, kTroubleTold)}});
   Json& workers = all["workers"] = Json::array();
   std::vector<WorkerId> members;
   std::vector<WorkerTimes> times;

@@ -23,6 +23,12 @@ inline constexpr Duration kPaceWindow = Duration::from_seconds(5);
 inline constexpr Duration kStatusEvery = Duration::from_ms(500);
 inline constexpr std::size_t kStatusAnswersMax = 16;
 
+// So many bytes or more: spaces behind a text are no part of its JSON.
+inline std::string filled(std::string text, std::size_t bytes) {
+  text.resize(std::max(text.size(), bytes), ' ');
+  return text;
+}
+
 class StatusDesk {
  public:
   // Steps, commits and bytes of a worker a second, from one mark to the next.

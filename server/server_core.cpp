@@ -197,9 +197,11 @@ void ServerCore::on_message(Instant now, PeerId from, const Message& message) {
     }
   } else if (const auto* probe = std::get_if<proto::Probe>(&message.body)) {
     if (const auto* member = find_member(from, message)) on_probe(from, *member, *probe);
-  } else if (std::holds_alternative<proto::Heartbeat>(message.body) &&
-             message.sender.role == Role::Worker && message.sent.ns != 0) {
-    send(from, proto::Heartbeat{.echo = message.sent, .clock = now});  // it is reached
+  } else if (const auto* beat = std::get_if<proto::Heartbeat>(&message.body);
+             beat && message.sender.role == Role::Worker && message.sent.ns != 0) {
+    proto::Heartbeat answer{.echo = message.sent, .clock = now};
+    answer.fill = beat->fill;
+    send(from, std::move(answer));  // it is reached
   } else {
     refuse(from, RefusalCode::BadMessage, proto::no_route_text(Role::Server, message));
   }

@@ -318,7 +318,11 @@ std::vector<std::pair<std::uint32_t, WorkerCore::Missed>> WorkerCore::silent_ser
     Instant now) const {
   std::vector<std::pair<std::uint32_t, Missed>> all;
   if (const ServerCheck* const check = membership_.check()) {
-    for (const auto server : check->silent()) all.emplace_back(server, Missed::Joining);
+    for (const auto server : check->silent())
+      if (!check->heard(server))
+        all.emplace_back(server, Missed::Joining);
+      else if (check->loses_large(server, now))
+        all.emplace_back(server, Missed::Large);
   } else if (shards() && !over()) {
     const bool alone = membership_.silence(now) >= kSchedulerSilence;
     const auto count = static_cast<std::uint32_t>(shards()->shards.size());

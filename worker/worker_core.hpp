@@ -178,6 +178,7 @@ class WorkerCore {
   // Why a server that is not heard is missed.
   enum class Missed {
     Joining,  // this worker joins when the server has answered
+    Large,    // as Joining: it has answered what is short, and not what is long
     Awaited,  // it owes an answer, and has been silent for kServerSilence
     Alone,  // the scheduler has been silent for kSchedulerSilence: nobody else says how servers are
   };

@@ -193,6 +193,15 @@ TEST_CASE("every number that a peer says of itself has a bound") {
     for (const Number value : {kNumberMax + 1, Number{1} << 63, ~Number{0}})
       check_corrupt(numbers[i](value), "no number of ours");
   }
+  for (const auto& [size, fits] : {std::pair{kFillMax, true}, {kFillMax + 1, false}}) {
+    Heartbeat beat;
+    beat.fill = size;
+    for (const Message& each : {samples::message(beat), samples::message(AskStatus{size})})
+      if (fits)
+        CHECK(round_trip(each));
+      else
+        check_corrupt(each, "fill");
+  }
   const auto round = of(Commit{}, [](Commit& m) -> Number& { return m.round; });
   CHECK(round_trip(round(kRoundMax)));
   check_corrupt(round(kRoundMax + 1), "is too large");

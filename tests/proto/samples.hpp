@@ -87,13 +87,13 @@ inline std::vector<Message> every_message() {
       message(ProbeReply{9, true, {0, 262'144}, true, true, 3}),
       message(progress),
       message(Heartbeat{{5}, {6}, 7}),
-      message(Heartbeat{{5}, {6}, 7, {}, true, 8, 9, 10, true}),
+      message(Heartbeat{{5}, {6}, 7, {}, true, 8, 9, 10, true, 11}),
       message(Directive{2.5, 7, Duration::from_ms(1500), 0.5, 24, 0.25, 1.5}),
       message(Evaluation{{2'000}, 0.45, 0.84, 33, 120, 0.4, 0.1, 1.2, {0.5, 0.75, 0.875}, 0.25}),
       message(Describe{"box-7", {std::string(3000, 's'), 70'000, 80'000}, 12}),
       message(Described{70'000}),
       message(Schema{{std::string(3000, 't'), 0, 9'000}}),
-      message(AskStatus{}),
+      message(AskStatus{12}),
       message(Status{std::string(3000, 'u')}),
   };
 }
@@ -157,7 +157,7 @@ inline auto fields(const Progress& m) {
 }
 inline auto fields(const Heartbeat& m) {
   return std::tie(m.echo, m.clock, m.saved, m.broken, m.saving, m.commits, m.seeded,
-                  m.wants_snapshot);
+                  m.wants_snapshot, m.fill);
 }
 inline auto fields(const Directive& m) {
   return std::tie(m);
@@ -175,8 +175,8 @@ inline auto fields(const Described& m) {
 inline auto fields(const Schema& m) {
   return std::tie(m.text);
 }
-inline auto fields(const AskStatus&) {
-  return std::tie();
+inline auto fields(const AskStatus& m) {
+  return std::tie(m.fill);
 }
 inline auto fields(const Status& m) {
   return std::tie(m.text);

@@ -133,6 +133,22 @@ TEST_CASE("waits: a worker that looks is told where the servers are, and is no m
   CHECK(world.scheduler.members() == 0);
   const std::string line = "worker 'edge-0' cannot reach server 1 at tcp://10.0.0.1:5700\n";
   CHECK(world.log() == line);
+  for (const std::uint32_t fill : {0u, 5000u, proto::kFillMax}) {
+    world.scheduler.on_message(world.now, 77,
+                               {.cluster = 0,
+                                .sender = {proto::Role::Worker, 0},
+                                .incarnation = 5,
+                                .body = proto::AskStatus{fill},
+                                .payload = {}});
+    const auto answers = bodies<proto::Status>(world.collect(), 77);
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].text.size() >= fill);
+    CHECK(answers[0].text.size() <= std::max(fill, 5000u));
+    const auto troubles = nlohmann::json::parse(answers[0].text)["troubles"];
+    REQUIRE(troubles.size() == 1);
+    CHECK(troubles[0]["worker"] == "edge-0");
+    CHECK(troubles[0]["text"] == "cannot reach server 1 at tcp://10.0.0.1:5700");
+  }
   world.from_worker(kZero, look(kZero, "cannot reach server 1 at tcp://10.0.0.1:5700"));
   CHECK(world.log().empty());  // said
   world.collect();
@@ -169,6 +185,7 @@ TEST_CASE("status: anybody is answered, and nothing changes") {
   const auto answers = bodies<proto::Status>(said, 77);
   REQUIRE(answers.size() == 1);
   const auto status = nlohmann::json::parse(answers[0].text);
+  CHECK(answers[0].text.size() < proto::kFillMax);
   CHECK(status["state"] == "training");
   CHECK(status["steps"] == 80);
   CHECK(status["servers"].size() == 2);

@@ -23,9 +23,20 @@ WorldSetup looking() {
 struct Looking : WorkerWorld {
   Looking() : WorkerWorld(looking()) { core.on_start(now); }
 
-  void answer(std::uint32_t shard) {
+  void answer_short(std::uint32_t shard) {
     hear(server_node(shard), proto::Heartbeat{.echo = now, .clock = now});
     core.on_wakeup(now);
+  }
+  void answer(std::uint32_t shard) {
+    answer_short(shard);
+    answer_short(shard);  // as a server of 0.2.0 answers a long question
+  }
+  // The sizes of the questions to a shard since the last call.
+  std::vector<std::uint32_t> fills(std::uint32_t shard) {
+    std::vector<std::uint32_t> all;
+    for (const auto& beat : bodies<proto::Heartbeat>(sent(), server_node(shard)))
+      all.push_back(beat.fill);
+    return all;
   }
   std::vector<proto::Hello> hellos() { return bodies<proto::Hello>(sent(), kSchedulerNode); }
 };
@@ -46,6 +57,7 @@ TEST_CASE("server check: it asks the scheduler, then each server, and joins when
   world.answer(0);
   using Silent = std::vector<std::pair<std::uint32_t, WorkerCore::Missed>>;
   CHECK(world.core.silent_servers(world.now) == Silent{{1, WorkerCore::Missed::Joining}});
+  world.sent();
   world.pass(kSecond);
   said = world.sent();
   CHECK(bodies<proto::Heartbeat>(said, server_node(0)).empty());
@@ -56,6 +68,34 @@ TEST_CASE("server check: it asks the scheduler, then each server, and joins when
   CHECK_FALSE(hellos[0].looks);
 }
 
+TEST_CASE("server check: who answers what is short and not what is long loses large packets") {
+  using Fills = std::vector<std::uint32_t>;
+  using Missed = WorkerCore::Missed;
+  using Silent = std::vector<std::pair<std::uint32_t, Missed>>;
+  Looking world;
+  world.show_servers();
+  CHECK(world.fills(0) == Fills{0});
+  world.answer(1);
+  world.sent();
+  world.answer_short(0);
+  CHECK(world.fills(0) == Fills{proto::kFillMax});  // at once
+  CHECK(world.core.silent_servers(world.now).empty());
+  for (int second = 0; second < 9; ++second) {
+    world.pass(kSecond);
+    CHECK(world.fills(0).empty());  // it would wait behind what is lost
+  }
+  CHECK(world.core.silent_servers(world.now).empty());  // the link may be slow
+  world.pass(kSecond);
+  CHECK(world.fills(0) == Fills{proto::kFillMax});
+  CHECK(world.core.silent_servers(world.now) == Silent{{0, Missed::Large}});
+  CHECK(world.hellos().empty());
+  world.answer_short(0);
+  CHECK(world.core.silent_servers(world.now).empty());
+  const auto hellos = world.hellos();
+  REQUIRE(hellos.size() == 1);
+  CHECK_FALSE(hellos[0].looks);  // it joins
+}
+
 TEST_CASE("server check: what an answer takes says when a server is asked for the first time") {
   Looking world;
   world.show_servers();
@@ -63,7 +103,8 @@ TEST_CASE("server check: what an answer takes says when a server is asked for th
   const Instant asked = world.now;
   world.pass(Duration::from_ms(500));
   for (const std::uint32_t shard : {0, 1})
-    world.hear(server_node(shard), proto::Heartbeat{.echo = asked, .clock = world.now});
+    for (const Instant question : {asked, world.now})
+      world.hear(server_node(shard), proto::Heartbeat{.echo = question, .clock = world.now});
   world.welcome();
   world.hear(kSchedulerNode, proto::Start{});
   const Instant pulled = world.now;
@@ -86,7 +127,7 @@ TEST_CASE("server check: who joins again looks again, and late replies are no an
     world.hear(server_node(1), proto::Refusal{proto::RefusalCode::NotMember, "late"});
     world.hear(kSchedulerNode, proto::Refusal{proto::RefusalCode::NotMember, "late"});
     CHECK(world.core.silent_servers(world.now).size() == 2);
-    for (const std::uint32_t shard : {0u, 1u})
+    for (const std::uint32_t shard : {0u, 1u, 0u, 1u})  // the short question and the long one
       world.hear(server_node(shard), proto::Heartbeat{.echo = world.now, .clock = world.now});
     world.core.on_wakeup(world.now);
     hellos = bodies<proto::Hello>(world.sent(), kSchedulerNode);
