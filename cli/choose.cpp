@@ -32,8 +32,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A budget of N minutes is what so many usual cores compute in them.
-constexpr double kUsualCores = 2;
 constexpr std::size_t kPlacesShown = 10;
 constexpr double kEvaluationsMin = 20;  // in a time that can be compared
 

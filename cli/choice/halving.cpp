@@ -11,8 +11,7 @@
 namespace rubato::cli {
 namespace {
 
-// Parts of the budget: of the probes, until options are left out and in all.
-constexpr double kProbesOfAll = 0.3;
+// A part of the budget: of the probes in all.
 constexpr double kProbesMax = 0.7;
 
 // So many options get so many seeds. The first round keeps many, since one seed tells little.

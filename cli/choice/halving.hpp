@@ -22,7 +22,8 @@ namespace rubato::cli {
 class Halving {
  public:
   static constexpr std::size_t kKept = 8;
-  static constexpr double kPatience = 1.5;  // of the race
+  static constexpr double kProbesOfAll = 0.3;  // of the budget: then options are left out
+  static constexpr double kPatience = 1.5;     // of the race
   static constexpr std::size_t kSeedsMax = 24;
 
   struct Limits {

@@ -29,7 +29,6 @@ constexpr double kSecondsPerByte = 0.5e-9;
 constexpr std::size_t kFinalists = 6;
 constexpr std::size_t kClustersOff = 8;
 constexpr std::size_t kSeedsOff = 3;
-constexpr double kFirstOfAll = 0.1;       // of the budget, for the first round
 constexpr double kOwnStepSeconds = 5e-3;  // of a loop of which nobody knows the model
 
 Halving::Result result_of(const report::CellResult& cell, const cluster::ClusterConfig& config,
@@ -155,14 +154,16 @@ Result<Halving> make_search(const OptionRuns& runs, double budget) {
   const auto plain =
       static_cast<double>(std::ranges::count(variant_of, std::optional<std::size_t>()));
   const double least = kEvaluationsFirst * config.evaluation.interval_seconds;
-  const double first_budget = kFirstOfAll * budget;
-  const double affordable = first_budget / (plain * runs.cost_per_second());
-  if (affordable < least)
-    return fail(ErrorCode::BadInput,
-                fmt::format("--minutes: to try {:.0f} options for {} each, the time of {:.0f} "
-                            "evaluations, takes {:.2g} minutes or more",
-                            plain, duration_text(least), kEvaluationsFirst,
-                            budget * least / affordable / 60));
+  // The search leaves options out once it has spent more than this part.
+  const double needed = plain * runs.cost_per_second() * least / Halving::kProbesOfAll;
+  if (needed > budget) {
+    const double minutes = needed / (60 * kUsualCores * kBudgetOfSearch);
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("--minutes: to try {:.0f} options for {} each, the time of {:.0f} "
+                    "evaluations, and then the best of them takes {:g} minutes or more",
+                    plain, duration_text(least), kEvaluationsFirst, std::ceil(10 * minutes) / 10));
+  }
   // A target that comes early costs little that way.
   return Halving(
       std::move(variant_of),

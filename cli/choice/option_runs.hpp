@@ -62,6 +62,8 @@ class OptionRuns {
 
 // Of a budget; the rest is for clusters that are not as the file says.
 inline constexpr double kBudgetOfSearch = 0.75;
+// A budget of N minutes is what so many usual cores compute in them.
+inline constexpr double kUsualCores = 2;
 // What is found with a budget of so many seconds of a usual core. BadInput: it pays for less than
 // kEvaluationsFirst evaluations of every option.
 inline constexpr double kEvaluationsFirst = 10;

@@ -65,6 +65,10 @@ TEST_CASE("choose says in one line what is missing, and which option came neares
   Process poor(place, {"choose", "far.toml", "--minutes", "0.0001"});
   CHECK(poor.wait_for_end() == 2);
   CHECK(contains(poor.err(), "--minutes: to try "));
+  // What it names as the least is accepted.
+  const auto said = poor.err().substr(poor.err().find(" takes ") + 7);
+  Process least(place, {"choose", "far.toml", "--minutes", said.substr(0, said.find(' '))});
+  CHECK(least.wait_for_end() == 3);
 
   Process same(place, {"choose", "far.toml", "--out", "far.toml"});
   CHECK(same.wait_for_end() == 2);
