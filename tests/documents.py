@@ -11,6 +11,7 @@ PATH. Each must end with exit code 0. The tables below say which lines cannot ru
 what stands for addresses, ports and files of the reader. An entry that no line needs is an error,
 and so is a line that fails without an entry. Prints how many lines ran, and how many were skipped
 and why. Also checked:
+- what stands below a command that ends within a minute is what it prints;
 - commands and options that documents, error messages and scripts mention exist;
 - what error messages advise works;
 - links between documents lead somewhere.
@@ -34,7 +35,8 @@ import zlib
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 
 # Line: where it stands, and its text; `section` is the heading above it.
-Line = collections.namedtuple("Line", "document number section text")
+# `printed` is the output that the document shows below it.
+Line = collections.namedtuple("Line", "document number section text printed", defaults=("",))
 
 # --- The tables ----------------------------------------------------------------------------------
 
@@ -230,6 +232,18 @@ def is_command(text):
     return bool(first) and (first[0].split("=")[0] in PROGRAMS or bool(OWN.match(first[0])))
 
 
+def printed_below(lines, number):
+    """What the rest of an indented block shows, up to its next command."""
+    printed = []
+    while number < len(lines) and (not lines[number] or lines[number].startswith("    ")):
+        row = lines[number][4:]
+        if is_command(row):
+            break
+        printed.append(row)
+        number += 1
+    return "\n".join(printed).strip()
+
+
 def printed_lines(document, text):
     """The commands of the indented blocks; a line goes on after a backslash, and up to the end of a
     here-document."""
@@ -256,7 +270,8 @@ def printed_lines(document, text):
                     number += 1
                     command += "\n" + lines[number][4:]
             if is_command(command):
-                yield Line(document, start, section, command)
+                printed = printed_below(lines, number + 1)
+                yield Line(document, start, section, command, printed)
         elif line:
             inside = False
         before = lines[number].strip()
@@ -269,6 +284,40 @@ def documents():
     names += sorted(glob.glob("docs/**/*.md", root_dir=ROOT, recursive=True))
     names += sorted(glob.glob("examples/**/README*", root_dir=ROOT, recursive=True))
     return [(name, read(os.path.join(ROOT, name))) for name in names]
+
+
+DURATION = re.compile(r"(?:(\d+) h )?(?:(\d+) min )?(\d+(?:\.\d+)?) (s|min)\b")
+# Other kinds of processors round otherwise, which may move a time by an evaluation.
+TOLERANCE = 0.08
+
+
+def figures_of(row):
+    """Words and numbers of a row; a duration is one number."""
+    def seconds(m):
+        last = float(m[3]) * (60 if m[4] == "min" else 1)
+        return f"{3600 * int(m[1] or 0) + 60 * int(m[2] or 0) + last:g} s"
+    figures = []
+    for word in DURATION.sub(seconds, row).split():
+        try:
+            figures.append(float(word.strip(",").replace(",", "")))
+        except ValueError:
+            figures.append(word)
+    return figures
+
+
+def same_figures(one, other):
+    def same(a, b):
+        if isinstance(a, str) or isinstance(b, str):
+            return a == b
+        return abs(a - b) <= TOLERANCE * max(abs(a), abs(b))
+    return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other))
+
+
+def not_printed(shown, output):
+    """Rows of a document that the output does not have."""
+    rows = [figures_of(row) for row in output.split("\n")]
+    return [row for row in shown.split("\n") if row.strip() and row.strip() != "..."
+            and not any(same_figures(figures_of(row), each) for each in rows)]
 
 
 class Help:
@@ -316,12 +365,14 @@ def free_port():
 class Runner:
     def __init__(self, options):
         self.options = options
+        self.short = not options.whole  # what takes minutes is left out
         self.place = tempfile.mkdtemp(prefix="rubato-documents-")
         self.base = os.path.join(self.place, "base")
         self.used = set()  # entries of the tables
         self.ran = collections.Counter()
         self.skipped = collections.Counter()
         self.failures = []
+        self.compared = 0  # commands whose output a document shows
         self.ports = {}
         self.environment = {key: value for key, value in os.environ.items()
                             if not key.startswith(("RUBATO_", "OPENBLAS_"))}
@@ -382,7 +433,7 @@ class Runner:
         return copy
 
     def reason_to_skip(self, line):
-        table = SKIPPED + ([] if self.options.whole else SKIPPED_SHORT)
+        table = SKIPPED + (SKIPPED_SHORT if self.short else [])
         for entry in table:
             if all(re.search(expression, part) for expression, part in
                    zip(entry, (line.document, line.section, line.text))):
@@ -425,6 +476,27 @@ class Runner:
         if lines and not self.options.list:
             print(f"{document}: {self.ran[document]} of {len(lines)} lines ran", flush=True)
 
+    def compare_figures(self, sources):
+        """Lines below which output is shown, and those before them, in a tree that is not shortened."""
+        for document, lines in sources:
+            shown = [line for line in lines if line.printed and not self.reason_to_skip(line)]
+            if not shown:
+                continue
+            session = Session(self.copy_for(document), self)
+            for line in lines[:lines.index(shown[-1]) + 1]:
+                if self.reason_to_skip(line) or NODE.match(line.text):
+                    continue
+                code, output = session.output_of(line.text, 60)
+                if line not in shown:
+                    continue
+                if code is None:
+                    self.skipped["its figures take longer than a minute"] += 1
+                    continue
+                self.compared += 1
+                for row in not_printed(line.printed, output):
+                    self.fail(line, f"does not print {row!r}", output)
+            shutil.rmtree(session.copy)
+
     def fail(self, line, what, output=""):
         text = f"{line.document}:{line.number}: {what}\n    {line.text}\n"
         text += "".join(f"    | {row}\n" for row in output.strip().split("\n")[-15:] if row)
@@ -466,8 +538,8 @@ class Session:
                 f"{{ export -p; echo cd \"'$PWD'\"; }} >{self.state}.new\n"
                 f"mv {self.state}.new {self.state}\nexit $code\n")
 
-    def output_of(self, text):
-        limit = 6 * 3600 if self.runner.options.whole else 240
+    def output_of(self, text, limit=None):
+        limit = limit or (6 * 3600 if self.runner.options.whole else 240)
         process = subprocess.Popen(["bash", "-c", self.script(text)], cwd=self.copy, text=True,
                                    env=self.runner.environment, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -649,6 +721,16 @@ def main():
         for name, lines in sources:
             if not options.documents or any(name.endswith(wanted) for wanted in options.documents):
                 runner.run_document(name, lines)
+        if not options.list and not options.whole:
+            wanted = [each for each in sources if not options.documents or
+                      any(each[0].endswith(name) for name in options.documents)]
+            as_printed = Runner(argparse.Namespace(**{**vars(options), "whole": True}))
+            as_printed.short = True
+            as_printed.compare_figures(wanted)
+            shutil.rmtree(as_printed.place, ignore_errors=True)
+            runner.failures += as_printed.failures
+            runner.skipped += as_printed.skipped
+            print(f"{as_printed.compared} commands print what their documents show below them")
         if not options.list and not options.documents:
             session = Session(runner.copy_for("help-messages"), runner)
             runner.advice(session)

@@ -51,6 +51,7 @@ constexpr double kVariance = 7.1875;  // of the four numbers
 struct LearntWith {
   double learning_rate = 0.05;
   double global_rate = 0.05;
+  int batch = 1;
   std::vector<cluster::ChurnEvent> churn = {};
 };
 
@@ -61,7 +62,7 @@ double learnt(const std::string& sync, const LearntWith& setting = {}) {
   config.model.hidden = {};
   config.dataset.task = Task::Regression;
   config.partition.kind = train::Partition::Kind::Local;
-  config.training.batch = 1;
+  config.training.batch = setting.batch;
   config.training.learning_rate = setting.learning_rate;
   config.optimizer.global_rate = setting.global_rate;
   config.sync.of<sync::AdspOptions>().fixed_rate = 32;  // a commit each 1.9 s
@@ -99,6 +100,23 @@ constexpr std::pair<const char*, double> kEnds[] = {
     {"delay-adaptive", 1.627},
     {"hero-sgd", 1.000},
     {"ringleader", 3.750},
+};
+
+// The same with mini-batches of 4, which BatchTune can share out: at the rates of the table, and at
+// a low local and a high global one.
+struct EndsAtFour {
+  const char* model;
+  double usual;
+  double low;
+};
+constexpr EndsAtFour kEndsAtFour[] = {
+    {"bsp", 3.750, 3.750},
+    {"batchtune-bsp", 2.0625, 2.0625},
+    {"batchtune-adacomm", 2.0625, 2.0625},
+    {"semi-sync", 2.259, 1},
+    {"dylu", 2.621, 1},
+    {"fedbuff", 1.763, 1},
+    {"fedasync", 1.316, 1},
 };
 
 }  // namespace
@@ -147,6 +165,15 @@ TEST_CASE("where the workers' data differ, each model ends at a mean of its own"
     CAPTURE(model.name);
     REQUIRE(known != std::end(kEnds));
     CHECK(learnt(std::string(model.name)) == doctest::Approx(known->second).epsilon(0.005));
+  }
+}
+
+TEST_CASE("with mini-batches of 4 BatchTune counts by speed, and rates move the mean of others") {
+  for (const EndsAtFour& each : kEndsAtFour) {
+    CAPTURE(std::string(each.model));
+    CHECK(learnt(each.model, {.batch = 4}) == doctest::Approx(each.usual).epsilon(0.005));
+    const LearntWith low = {.learning_rate = 0.001, .global_rate = 0.25, .batch = 4};
+    CHECK(learnt(each.model, low) == doctest::Approx(each.low).epsilon(0.01));
   }
 }
 
