@@ -13,10 +13,8 @@ addresses, or for the box itself; links that lose only large packets; loopback t
 - Commands where loopback is down end with one line within 5 s.
 """
 import argparse
-import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -55,12 +53,12 @@ class Box:
         for directory in ("etc", "etc.work", "lib", "srv", "bin"):
             os.makedirs(os.path.join(self.place, directory))
         self.keeper = subprocess.Popen(
-            ["ip", "netns", "exec", self.net, "unshare", "-m", "sh", "-c", f"""
+            ["ip", "netns", "exec", self.net, "unshare", "-m", "-u", "sh", "-c", f"""
                 set -e
                 mount -t overlay overlay -o lowerdir=/etc,upperdir={self.place}/etc,workdir={self.place}/etc.work /etc
                 mount --bind {self.place}/lib /var/lib
                 mount --bind {self.place}/srv /srv
-                hostname {name} 2>/dev/null || true
+                hostname {name}
                 echo ready; exec sleep infinity"""], stdout=subprocess.PIPE, text=True)
         if self.keeper.stdout.readline() != "ready\n":
             sys.exit(77)
@@ -70,7 +68,7 @@ class Box:
         self.sh("cat >/etc/hosts", text)
 
     def words(self, command):
-        return ["nsenter", "-t", self.pid, "-m", "-n", "env",
+        return ["nsenter", "-t", self.pid, "-m", "-n", "-u", "env",
                 f"PATH={self.place}/bin:{os.environ['PATH']}", "RUBATO_KEYS=/etc/rubato/keys", "sh", "-ec", command]
 
     def sh(self, command, given=""):
