@@ -383,6 +383,7 @@ Config& Config::operator=(Config&&) noexcept = default;
 Config::~Config() = default;
 
 Result<Config> Config::parse(std::string_view text, std::string file) {
+  text = without_mark(text);
   std::optional<std::string> wrong;
   toml::parse_result parsed = parse_toml(text, wrong);
   if (wrong) return fail(ErrorCode::BadInput, fmt::format("{}:{}", file, *wrong));

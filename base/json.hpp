@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -43,5 +44,12 @@ struct JsonSerializer<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same
     throw AnyJson::type_error::create(302, "type must be a whole number in range", &json);
   }
 };
+
+// JSON as text. Bytes of its texts that are no UTF-8 become U+FFFD. `indent`: columns for each
+// depth; -1: one line.
+template <class AnyJson>
+std::string json_text(const AnyJson& json, int indent = -1) {
+  return json.dump(indent, ' ', false, AnyJson::error_handler_t::replace);
+}
 
 }  // namespace rubato

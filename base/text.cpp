@@ -20,14 +20,6 @@ bool begins_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;  // of UTF-8
 }
 
-// What a spreadsheet would run: "=1+1", "@SUM(A1)", "+A1". A number and a lone sign are none.
-bool is_formula(std::string_view text) {
-  constexpr std::array<std::string_view, 8> kSigns{"=", "+", "-", "@", "＝", "＋", "－", "＠"};
-  return std::ranges::any_of(kSigns,
-                             [&](auto sign) { return text != sign && text.starts_with(sign); }) &&
-         !parse_number<double>(text);
-}
-
 }  // namespace
 
 std::string duration_text(double seconds) {
@@ -41,16 +33,6 @@ std::string duration_text(double seconds) {
 
 std::string duration_or(double seconds, const char* missed) {
   return std::isfinite(seconds) ? duration_text(seconds) : missed;
-}
-
-std::string toml_quoted(std::string_view raw) {
-  std::string text = "\"";
-  while (!raw.empty()) {
-    const std::string_view character = take_character(raw);
-    if (character == "\"" || character == "\\") text += '\\';
-    text += control_in(character) ? " " : character;
-  }
-  return text + '"';
 }
 
 std::string left_text(std::optional<double> seconds) {
@@ -167,20 +149,6 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
     at = end;
   }
   return all;
-}
-
-std::string csv_field(std::string text) {
-  text = printable(std::move(text));
-  if (is_formula(text)) text.insert(0, 1, '\'');
-  // Blanks around a field count only within quotes.
-  const bool padded = text.starts_with(' ') || text.ends_with(' ');
-  if (!padded && text.find_first_of(",\"") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
 }
 
 }  // namespace rubato

@@ -1,5 +1,5 @@
 // base/text.hpp - numbers as people read them, in ASCII, so that columns align; text in lines of a
-// terminal's width; fields of CSV files.
+// terminal's width.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,6 @@ namespace rubato {
 std::string duration_text(double seconds);
 // The same; `missed` for infinity: a time that never comes.
 std::string duration_or(double seconds, const char* missed = "not reached");
-
-// A string of TOML. Control characters become blanks: names of hosts and files may hold anything.
-std::string toml_quoted(std::string_view raw);
 
 // "about 25 s left", "about 4 min left", "about 1 h 20 min left"; "time left unknown".
 std::string left_text(std::optional<double> seconds);
@@ -57,10 +54,5 @@ std::vector<std::string> broken(std::string_view text, std::size_t width);
 // stay whole, so that a path can be copied. `indent`: spaces before all lines but the first of a
 // paragraph.
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent = 0);
-
-// A field of a CSV file that holds a text, quoted where it must be (RFC 4180). Hidden characters
-// are shown as printable() shows them. A text that a spreadsheet would run as a formula gets an
-// apostrophe before it; numbers stay as they are.
-std::string csv_field(std::string text);
 
 }  // namespace rubato

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/json.hpp"
 #include "base/log.hpp"
 
 namespace rubato {
@@ -32,19 +33,6 @@ constexpr SpanText kSpans[] = {
 
 constexpr SpanText text_of(Span span) {
   return kSpans[static_cast<std::size_t>(span)];
-}
-
-// As the inside of a JSON string.
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20)
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    else
-      out += c;
-  }
-  return out;
 }
 
 // One event as text, by hand and not by a format string: this is most of what profiling costs.
@@ -169,7 +157,7 @@ TraceProcess Trace::process(const std::string& name) {
   const std::lock_guard lock(mutex_);
   processes_.push_back(name);
   const auto pid = static_cast<std::uint32_t>(processes_.size());
-  append_metadata(pid, 0, "process_name", fmt::format("\"name\":\"{}\"", escaped(name)));
+  append_metadata(pid, 0, "process_name", fmt::format("\"name\":{}", json_text(Json(name))));
   append_metadata(pid, 0, "process_sort_index", fmt::format("\"sort_index\":{}", pid));
   return {this, pid};
 }
@@ -179,7 +167,7 @@ TraceLane* Trace::lane(std::uint32_t pid, const std::string& name) {
   for (const auto& known : lanes_)
     if (known.lane->pid_ == pid && known.name == name) return known.lane.get();
   const std::uint32_t tid = ++lane_count_;
-  append_metadata(pid, tid, "thread_name", fmt::format("\"name\":\"{}\"", escaped(name)));
+  append_metadata(pid, tid, "thread_name", fmt::format("\"name\":{}", json_text(Json(name))));
   append_metadata(pid, tid, "thread_sort_index", fmt::format("\"sort_index\":{}", tid));
   lanes_.push_back({name, std::make_unique<TraceLane>(*this, pid, tid)});
   return lanes_.back().lane.get();

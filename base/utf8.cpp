@@ -32,16 +32,6 @@ bool within(const Ranges& ranges, char32_t character) {
   });
 }
 
-// The code point of one character, as take_character() gives it. Nothing: it is no UTF-8.
-std::optional<char32_t> code_point(std::string_view character) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
-  if (byte(0) < 0x80) return byte(0);
-  if (character.size() == 1) return std::nullopt;
-  char32_t point = byte(0) & (0xFFU >> (character.size() + 1));
-  for (std::size_t i = 1; i < character.size(); ++i) point = point << 6 | (byte(i) & 0x3FU);
-  return point;
-}
-
 std::optional<std::string> first_in(std::string_view text, bool (*refused)(char32_t)) {
   while (!text.empty()) {
     const std::string_view character = take_character(text);
@@ -58,6 +48,15 @@ bool plain(char c) {
 }
 
 }  // namespace
+
+std::optional<char32_t> code_point(std::string_view character) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
+  if (byte(0) < 0x80) return byte(0);
+  if (character.size() == 1) return std::nullopt;
+  char32_t point = byte(0) & (0xFFU >> (character.size() + 1));
+  for (std::size_t i = 1; i < character.size(); ++i) point = point << 6 | (byte(i) & 0x3FU);
+  return point;
+}
 
 bool is_control(char32_t character) {
   return within(kControls, character);

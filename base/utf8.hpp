@@ -32,6 +32,16 @@ inline std::string_view take_character(std::string_view& text) {
   return character;
 }
 
+// Without the byte-order mark that editors of Windows put at the front.
+inline std::string_view without_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
+  return text;
+}
+
+// The code point of one character, as take_character() gives it. Nothing: it is no UTF-8.
+std::optional<char32_t> code_point(std::string_view character);
+
 inline bool is_utf8(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = utf8_sequence(text);

@@ -97,7 +97,7 @@ void print_bounds_json(const cluster::ClusterConfig& config, const FoundBounds& 
         std::isfinite(row.time) ? report::Json(found.of.linear / row.time) : report::Json(nullptr);
     all["models"].push_back(std::move(one));
   }
-  print_json(all.dump(2));
+  print_json(json_text(all, 2));
 }
 
 std::vector<std::vector<std::string>> bounds_columns(const FoundBounds& found) {

@@ -15,9 +15,9 @@
 
 #include "base/file.hpp"
 #include "base/print.hpp"
+#include "base/quote.hpp"
 #include "cli/boxes/layout.hpp"
 #include "cli/boxes/plan.hpp"
-#include "cli/boxes/quote.hpp"
 #include "cli/boxes/runner.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"

@@ -12,8 +12,10 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/print.hpp"
+#include "base/quote.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "base/words.hpp"
 #include "cli/calibration.hpp"
 #include "cli/commands.hpp"
@@ -155,9 +157,10 @@ Result<void> measure_loop(const MeasureRun& run, const std::stop_token& stop) {
   const report::HostInfo host = report::read_host_info();
   print_text(
       "# {}\n# {}, {} parameters: {} steps, 5 % of them below {:.4g} s, 95 % below {:.4g} s\n"
-      "[[workers]]\nname = \"{}\"\nstep_seconds = {:.4g}\n",
-      report::describe(host), fmt::join(run.loop, " "), table.parameters, seconds.size(),
-      part(0.05), part(0.95), run.name.empty() ? host_name() : run.name, part(0.5));
+      "[[workers]]\nname = {}\nstep_seconds = {:.4g}\n",
+      report::describe(host), printable(fmt::format("{}", fmt::join(run.loop, " "))),
+      table.parameters, seconds.size(), part(0.05), part(0.95),
+      toml_text(printable(run.name.empty() ? host_name() : run.name)), part(0.5));
   flush_output();
   return {};
 }

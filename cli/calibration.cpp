@@ -10,9 +10,11 @@
 #include <thread>
 
 #include "base/cores.hpp"
+#include "base/quote.hpp"
 #include "base/rng.hpp"
 #include "base/text.hpp"
 #include "base/thread_time.hpp"
+#include "base/utf8.hpp"
 #include "cluster/device_catalog.hpp"
 #include "train/data/dataset.hpp"
 #include "train/local_trainer.hpp"
@@ -164,7 +166,7 @@ std::string catalog_row(const std::string& name, const std::string& source,
                         const MeasuredStep& step) {
   const double gflops = cluster::training_flops(step.spec, step.batch) / step.seconds / 1e9;
   return fmt::format("[[devices]]\nname = {}\ngflops = {:.9g}\nefficiency = 1.0\nsource = {}\n",
-                     toml_quoted(name), gflops, toml_quoted(source));
+                     toml_text(printable(name)), gflops, toml_text(printable(source)));
 }
 
 std::string link_row(const std::string& name, const std::string& source,
@@ -172,8 +174,9 @@ std::string link_row(const std::string& name, const std::string& source,
   return fmt::format(
       "[[links]]\nname = {}\nlatency_seconds = {:.4g}\nlink_jitter = {:.3g}\nup_mbps = {:.4g}\n"
       "down_mbps = {:.4g}\nsource = {}\n",
-      toml_quoted(name), link.latency_seconds, link.jitter, link.up_bytes_per_second * 8e-6,
-      link.down_bytes_per_second * 8e-6, toml_quoted(source));
+      toml_text(printable(name)), link.latency_seconds, link.jitter,
+      link.up_bytes_per_second * 8e-6, link.down_bytes_per_second * 8e-6,
+      toml_text(printable(source)));
 }
 
 }  // namespace rubato::cli

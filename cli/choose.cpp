@@ -10,6 +10,7 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/print.hpp"
+#include "base/quote.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
@@ -210,7 +211,7 @@ Result<void> choose_checked(const ChooseOptions& options, const std::stop_token&
   }
   const Tried& chosen = runs.options()[ranking[place].option];
   RUBATO_TRY(write_chosen(source, chosen, options, out));
-  print_text("Search: {}\nCluster file: {}\nNext: rubato up {}\n", wall(), out, out);
+  print_text("Search: {}\nCluster file: {}\nNext: rubato up {}\n", wall(), out, shell_word(out));
   return {};
 }
 

@@ -17,6 +17,7 @@
 #include "base/utf8.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
+#include "cli/data_options.hpp"
 #include "report/table.hpp"
 #include "train/data/data_files.hpp"
 #include "train/data/data_hints.hpp"
@@ -38,6 +39,7 @@ constexpr std::size_t kFirstLook = 5;     // samples
 constexpr std::size_t kColumnsShown = 8;  // in the first look
 constexpr std::size_t kRowsShown = 40;    // columns and classes
 constexpr std::size_t kCellWidth = 24;
+constexpr double kMostlyBad = 0.2;  // from this share of the samples on nobody leaves them out
 
 struct File {
   std::string path, kind;
@@ -288,8 +290,13 @@ std::string left_out_text(const std::vector<File>& files, Task task) {
     const auto unreadable = static_cast<double>(left_out.unreadable);
     const double share = unreadable / (unreadable + static_cast<double>(file.summary.samples));
     text +=
-        fmt::format("Training refuses unreadable samples, unless dataset.skip_bad is {} or more.\n",
-                    std::ceil(share * 1e4) / 1e4);
+        share > kMostlyBad
+            ? std::string(
+                  "Training refuses so many unreadable samples; mend the file, or state "
+                  "how it is written.\n")
+            : fmt::format(
+                  "Training refuses unreadable samples, unless dataset.skip_bad is {} or more.\n",
+                  std::ceil(share * 1e4) / 1e4);
   }
   return text;
 }
@@ -333,7 +340,7 @@ std::vector<std::string> hints_of(const std::vector<File>& files, const train::D
   std::vector<std::string> hints = train::data_hints(all, options);
   for (const File& file : files)
     if (const auto* table = std::get_if<RawTable>(&file.raw))
-      for (const std::string& hint : train::order_hints(*table))
+      for (const std::string& hint : train::table_hints(*table))
         hints.push_back(files.size() > 1 ? fmt::format("{}: {}", file.path, hint) : hint);
   return hints;
 }
@@ -403,8 +410,7 @@ Result<void> describe_checked(const DataRun& run) {
   if (!run.schema.empty()) RUBATO_TRY(write_file(run.schema, train::to_text(schema) + "\n"));
   const auto hints = hints_of(files, all, run.options);
   if (run.json)
-    print_json(
-        data_json(files, all, schema, hints).dump(2, ' ', false, Json::error_handler_t::replace));
+    print_json(json_text(data_json(files, all, schema, hints), 2));
   else
     print_shown(wrapped(page(files, all, schema, hints), text_columns(stdout)));
   return {};
@@ -413,7 +419,7 @@ Result<void> describe_checked(const DataRun& run) {
 }  // namespace
 
 int describe_data(const DataRun& options) {
-  return exit_code(describe_checked(options));
+  return exit_code(in_options(describe_checked(options), true));
 }
 
 }  // namespace rubato::cli

@@ -520,7 +520,7 @@ int doctor(const DoctorRun& run) {
                      {"what", each.what},
                      {"found", each.found},
                      {"remedy", each.remedy}});
-    print_json(all.dump(2));
+    print_json(json_text(all, 2));
   } else {
     constexpr std::size_t kIndent = 8;
     std::string text;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/file.hpp"
+#include "base/hex.hpp"
 #include "cli/run_place.hpp"
 #include "cli/whatif/fit.hpp"
 #include "nodes/samples_file.hpp"
@@ -45,9 +46,15 @@ Result<MeasuredRun> read_one(const std::string& directory, const report::Compari
   if (run.samples.empty())
     return fail(ErrorCode::BadInput, fmt::format("{}: holds no samples; nobody trained", path));
   RUBATO_ASSIGN(run.source, cluster::read_cluster(directory + "/cluster.toml"));
-  for (const std::string& note : file.notes)
-    if (note.starts_with(nodes::kClusterFileNote))
-      run.source.file = note.substr(std::string_view(nodes::kClusterFileNote).size());
+  const auto behind = [&](std::string_view begin) {
+    const auto found = std::ranges::find_if(
+        file.notes, [&](const std::string& note) { return note.starts_with(begin); });
+    return found == file.notes.end() ? std::string() : found->substr(begin.size());
+  };
+  if (const std::string shown = behind(nodes::kClusterFileNote); !shown.empty())
+    run.source.file = shown;
+  if (const std::string bytes = bytes_of_hex(behind(nodes::kClusterFileBytes)); !bytes.empty())
+    run.source.file = bytes;
   run.settings.push_back({"seed", fmt::to_string(record.seed)});
   if (comparison.target_loss)
     run.settings.push_back({"stop.target_loss", fmt::format("{}", *comparison.target_loss)});

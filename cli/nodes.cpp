@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/quote.hpp"
 #include "cli/commands.hpp"
 #include "cli/hosted_run.hpp"
 #include "cli/interrupt.hpp"
@@ -54,7 +55,7 @@ Result<void> scheduler_checked(SchedulerRun run, std::stop_token stop) {
   if (run.node.seed) config.seed = *run.node.seed;
   if (run.target_loss) config.stop.target_loss = run.target_loss;
   const std::string command =
-      fmt::format("rubato scheduler {} --sync {}", run.node.file, run.node.sync);
+      fmt::format("rubato scheduler {} --sync {}", shell_word(run.node.file), run.node.sync);
   RUBATO_ASSIGN(const auto place, scheduler_place(run, config.name, command));
   const std::string& out = place.directory();
   RUBATO_ASSIGN(const auto trace, nodes::open_profile(run.node.profile, TraceClock::Own));

@@ -284,7 +284,7 @@ Result<void> plan_checked(const PlanRun& options, const std::stop_token& stop) {
                      {"useless", useless ? whatif::useless_json(*useless) : report::Json(nullptr)}};
     for (const whatif::Size& size : sizes) all["sizes"].push_back(whatif::size_json(size));
     for (const whatif::Loss& loss : losses) all["losses"].push_back(whatif::loss_json(loss));
-    print_json(all.dump(2, ' ', false, report::Json::error_handler_t::replace));
+    print_json(json_text(all, 2));
     return {};
   }
   const std::size_t width = text_columns(stdout);

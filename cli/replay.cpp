@@ -82,7 +82,7 @@ Result<void> replay_checked(const ReplayRun& options, const std::stop_token& sto
       print_replayed(all);
     if (!options.json && &run != &runs.back()) print_text("\n");
   }
-  if (options.json) print_json(json.dump(2));
+  if (options.json) print_json(json_text(json, 2));
   return {};
 }
 

@@ -9,7 +9,9 @@
 #include <map>
 
 #include "base/file.hpp"
+#include "base/hex.hpp"
 #include "base/log.hpp"
+#include "base/utf8.hpp"
 #include "cli/run_place.hpp"
 #include "nodes/resharding.hpp"
 #include "report/record_json.hpp"
@@ -29,13 +31,25 @@ report::Json read_run_file(const std::string& directory) {
   return run.is_object() ? run : report::Json::object();
 }
 
+// A path may be no UTF-8, as JSON must be. Then its bytes stand beside the text, two digits each.
+std::string bytes_key(const char* key) {
+  return fmt::format("{}_bytes", key);
+}
+
+void put_path(report::Json& run, const char* key, const std::string& path) {
+  run[key] = path;
+  if (is_utf8(path)) return;
+  run[bytes_key(key)] = hex_text(path);
+}
+
 std::string text_of(const report::Json& run, const char* key) {
   const auto value = run.find(key);
   return value != run.end() && value->is_string() ? value->get<std::string>() : std::string();
 }
 
-std::string dumped(const report::Json& run) {
-  return run.dump(2, ' ', false, report::Json::error_handler_t::replace) + "\n";
+std::string path_of(const report::Json& run, const char* key) {
+  const std::string bytes = bytes_of_hex(text_of(run, bytes_key(key).c_str()));
+  return bytes.empty() ? text_of(run, key) : bytes;
 }
 
 // "120 training samples (a 60, b 60)".
@@ -45,7 +59,7 @@ std::string data_text(const report::Json& data) {
   const report::Json classes = data.value("classes", report::Json::object());
   std::vector<std::string> named;
   for (const auto& [name, count] : classes.items())
-    if (named.size() < kClassesNamed) named.push_back(fmt::format("{} {}", name, count.dump()));
+    if (named.size() < kClassesNamed) named.push_back(fmt::format("{} {}", name, json_text(count)));
   if (classes.size() > named.size())
     named.push_back(fmt::format("{} more", classes.size() - named.size()));
   return named.empty() ? text : fmt::format("{} ({})", text, fmt::join(named, ", "));
@@ -59,7 +73,7 @@ Result<void> begin_run_file(const std::string& directory, const std::string& com
       {"command", command},
       {"made", made},
       {"started", fmt::format("{:%Y-%m-%dT%H:%M:%S%z}", fmt::localtime(std::time(nullptr)))}};
-  return write_file(run_file(directory), dumped(run));
+  return write_file(run_file(directory), json_text(run, 2) + "\n");
 }
 
 RunBeginning read_run_beginning(const std::string& directory) {
@@ -71,15 +85,15 @@ RunBeginning read_run_beginning(const std::string& directory) {
 
 Result<void> write_run_file(const std::string& directory, const UpOptions& options) {
   report::Json run = read_run_file(directory);
-  run["file"] = absolute_path(options.file);
+  put_path(run, "file", absolute_path(options.file));
   run["sync"] = options.sync;
   run["seed"] = *options.seed;
   if (options.target_loss) run["target_loss"] = *options.target_loss;
-  if (!options.module.empty()) run["module"] = absolute_path(options.module);
+  if (!options.module.empty()) put_path(run, "module", absolute_path(options.module));
   if (!options.loop.empty()) run["loop"] = options.loop;
   if (options.throttle.on) run["throttle"] = true;
   if (options.throttle.kernel) run["kernel"] = true;
-  return write_file(run_file(directory), dumped(run));
+  return write_file(run_file(directory), json_text(run, 2) + "\n");
 }
 
 void note_data(const std::string& directory, const cluster::DataFacts& data) {
@@ -95,7 +109,7 @@ void note_data(const std::string& directory, const cluster::DataFacts& data) {
   const auto before = run.find("data");
   if (before == run.end()) {
     run["data"] = known;
-    if (const auto written = write_file(run_file(directory), dumped(run)); !written)
+    if (const auto written = write_file(run_file(directory), json_text(run, 2) + "\n"); !written)
       log_warning(written.error().message);
   } else if (*before != known) {
     log_warning(
@@ -118,7 +132,7 @@ Result<UpOptions> resumed(UpOptions options) {
         "no run to go on with: it is no directory of rubato up, training never began there, "
         "or the cluster file says durability = \"none\"");
   const report::Json run = read_run_file(directory);
-  options.file = text_of(run, "file");
+  options.file = path_of(run, "file");
   options.sync = text_of(run, "sync");
   if (options.file.empty() || options.sync.empty() ||
       !run.value("seed", report::Json()).is_number_unsigned())
@@ -129,7 +143,7 @@ Result<UpOptions> resumed(UpOptions options) {
   options.throttle.kernel = run.value("kernel", report::Json()) == true;
   if (!options.target_loss && run.contains("target_loss") && run["target_loss"].is_number())
     options.target_loss = run["target_loss"].get<double>();
-  options.module = text_of(run, "module");
+  options.module = path_of(run, "module");
   if (const auto loop = run.find("loop"); loop != run.end() && loop->is_array())
     for (const auto& word : *loop)
       if (word.is_string()) options.loop.push_back(word.get<std::string>());

@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "base/print.hpp"
+#include "base/quote.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -86,7 +87,7 @@ Result<std::vector<Entry>> entries_in(const std::string& directory) {
 
 // What came of one model, or of a run without one.
 std::string note_of(const Entry& entry, const report::ModelSummary* model) {
-  if (entry.study) return fmt::format("a study: rubato report {}", entry.name);
+  if (entry.study) return fmt::format("a study: rubato report {}", shell_word(entry.name));
   if (!model) return entry.running ? "running" : "ended before it had a result";
   const report::Comparison& comparison = *entry.comparison;
   std::string note = "no target";
@@ -168,7 +169,7 @@ Result<void> list_checked(const RunsList& options) {
   if (options.json) {
     report::Json all = report::Json::array();
     for (const Entry& entry : entries) all.push_back(json_of(entry));
-    print_json(all.dump(2, ' ', false, report::Json::error_handler_t::replace));
+    print_json(json_text(all, 2));
   } else if (entries.empty()) {
     print_text("No runs in {}. rubato compare and rubato up put them there.\n", options.directory);
   } else {

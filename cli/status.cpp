@@ -200,7 +200,7 @@ Result<void> status_checked(StatusRun run, const std::stop_token& stop) {
     const bool clears = run.watch && !run.json && ::isatty(STDOUT_FILENO) == 1;
     if (clears) print_exact("\x1b[H\x1b[2J");
     if (run.json)
-      print_json(status.dump(run.watch ? -1 : 2));
+      print_json(json_text(status, run.watch ? -1 : 2));
     else
       print_text("{}{}", table_of(status), run.watch && !clears ? "\n" : "");
     flush_output();

@@ -334,7 +334,7 @@ Result<void> print_steps(const StepsRun& options, const Asked& asked) {
       for (const Question& question : asked.questions)
         all.push_back(
             step_json(device, question, predict_one(device, question, asked), errors.of(device)));
-    print_json(all.dump(2));
+    print_json(json_text(all, 2));
   } else if (devices.size() == 1) {
     print_layers(devices.front(), asked, errors);
   } else {
@@ -361,7 +361,7 @@ Result<void> print_ratio(const StepsRun& options, const Asked& asked) {
     columns[2].push_back(fmt::format("{:.3g}", ratio));
   }
   if (options.json) {
-    print_json(all.dump(2));
+    print_json(json_text(all, 2));
     return {};
   }
   const std::size_t width = text_columns(stdout);
@@ -411,7 +411,7 @@ Result<void> print_errors(const StepsRun& options) {
                               {"peak", "published figures", steps::judge_peaks(measured, judged)},
                               {"ratio", "another device", steps::judge_ratios(measured)}};
   if (options.json) {
-    print_json(judged_json(ways).dump(2));
+    print_json(json_text(judged_json(ways), 2));
     return {};
   }
   std::vector<std::vector<std::string>> columns{{"Device"},   {"Model"},     {"Batch"}, {"Threads"},

@@ -12,6 +12,7 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/print.hpp"
+#include "base/quote.hpp"
 #include "base/shipped.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
@@ -142,8 +143,9 @@ Result<std::vector<Running>> read_studies(const StudyOptions& options,
         std::vector<std::optional<report::CellResult>>(static_cast<std::size_t>(plan.study.seeds)));
     running.results.host = report::read_host_info();
     // Without the options that change no result, so that all parts and a whole run say the same.
-    running.results.command = fmt::format(
-        "rubato study {}{}", file, options.seeds ? fmt::format(" --seeds {}", *options.seeds) : "");
+    running.results.command =
+        fmt::format("rubato study {}{}", shell_word(file),
+                    options.seeds ? fmt::format(" --seeds {}", *options.seeds) : "");
     studies.push_back(std::move(running));
   }
   for (const Running& running : studies) {

@@ -11,11 +11,13 @@
 #include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/print.hpp"
+#include "base/quote.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
+#include "cli/data_options.hpp"
 #include "cli/run_place.hpp"
 #include "report/outputs.hpp"
 #include "report/page_curves.hpp"
@@ -73,6 +75,7 @@ Result<Scored> score(ModelRun& options, train::Labels labels) {
     write_line(stderr, fmt::format("rubato: {}: has no weights \"{}\", which the model was trained "
                                    "with; in the loss all samples count alike",
                                    options.data, printable(weights->column)));
+  if (scored.samples.data.size() == 0) return scored;  // a file of names alone
   RUBATO_TRY(device->build(scored.model.spec, train::kEvaluationBatch));
   device->load(scored.model.parameters);
   scored.scores = train::all_scores(*device, scored.samples.data);
@@ -300,8 +303,7 @@ Evaluated evaluate_scores(const ModelRun& options, const Scored& scored) {
 Result<void> evaluate_checked(ModelRun options) {
   RUBATO_ASSIGN(const auto scored, score(options, train::Labels::Needed));
   const Evaluated evaluated = evaluate_scores(options, scored);
-  const std::string text =
-      evaluated.json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text = json_text(evaluated.json, 2) + "\n";
   if (!options.out.empty()) {
     RUBATO_TRY(report::make_output_directory(options.out));
     const std::filesystem::path directory(options.out);
@@ -322,11 +324,11 @@ Result<void> evaluate_checked(ModelRun options) {
 }  // namespace
 
 int predict(const ModelRun& options) {
-  return exit_code(predict_checked(options));
+  return exit_code(in_options(predict_checked(options), false));
 }
 
 int evaluate(const ModelRun& options) {
-  return exit_code(evaluate_checked(options));
+  return exit_code(in_options(evaluate_checked(options), false));
 }
 
 }  // namespace rubato::cli

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/quote.hpp"
 #include "cli/commands.hpp"
 #include "cli/hosted_run.hpp"
 #include "cli/interrupt.hpp"
@@ -39,8 +40,8 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
   const std::string note = nodes::unshaped_note(config, options.throttle);
   if (!note.empty()) log_info(note);
   const std::string command =
-      resumes ? fmt::format("rubato up --resume {}", options.place.out)
-              : fmt::format("rubato up {} --sync {}{}{}", options.file, options.sync,
+      resumes ? fmt::format("rubato up --resume {}", shell_word(options.place.out))
+              : fmt::format("rubato up {} --sync {}{}{}", shell_word(options.file), options.sync,
                             options.throttle.on ? " --throttle" : "",
                             options.throttle.kernel ? " --kernel" : "");
   RUBATO_ASSIGN(const auto place, resumes ? RunPlace::again(options.place.out)

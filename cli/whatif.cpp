@@ -70,7 +70,7 @@ void print_forecasts(const whatif::Forecast& base, const std::vector<whatif::For
     rows.push_back(std::move(row));
   }
   const report::Json all{{"base", whatif::forecast_json(base)}, {"changes", std::move(rows)}};
-  print_json(all.dump(2, ' ', false, report::Json::error_handler_t::replace));
+  print_json(json_text(all, 2));
 }
 
 // The cluster of a file.

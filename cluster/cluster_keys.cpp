@@ -194,8 +194,9 @@ std::vector<ClusterRow> make_cluster_rows() {
        [](const C& c) {
          return c.dataset.held_out_path.empty() ? fmt::to_string(c.dataset.held_out) : "a file";
        }},
-      {"dataset", "samples", "train on the first so many, 0: all; blobs: samples made, 0: 10000",
-       kCount, +[](C& c) -> int& { return c.dataset.samples; }},
+      {"dataset", "samples",
+       "train on so many, drawn by the seed, 0: all; blobs: samples made, 0: 10000", kCount,
+       +[](C& c) -> int& { return c.dataset.samples; }},
       {"dataset", "features", "tables: inputs expected, 0: as found; blobs: 0 is 20", kCount,
        +[](C& c) -> int& { return c.dataset.features; }},
       {"dataset", "classes", "files: classes expected, 0: as found; blobs: 0 is 10", kCount,

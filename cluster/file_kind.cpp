@@ -8,6 +8,7 @@
 #include <initializer_list>
 
 #include "base/config.hpp"
+#include "base/quote.hpp"
 #include "base/shipped.hpp"
 
 namespace rubato::cluster {
@@ -37,8 +38,8 @@ std::string other_kind(const std::string& path, std::string_view text, Wanted wa
                                                      ".svmlight", ".txt", ".gz",  ".tsv"};
   const auto document = Config::parse(text, path);
   if (!document && std::ranges::find(kData, extension) != kData.end())
-    return fmt::format("{}: is no {}; a cluster file names the data: dataset.path = \"{}\"", path,
-                       name, fs::path(path).filename().string());
+    return fmt::format("{}: is no {}; a cluster file names the data: dataset.path = {}", path, name,
+                       toml_text(fs::path(path).filename().string()));
   if (!document) return {};
   const ConfigTable root = document->root();
   if (has_any(root, {"public_key", "secret_key"}))
@@ -46,12 +47,13 @@ std::string other_kind(const std::string& path, std::string_view text, Wanted wa
   const bool of_study = has_any(root, {"cluster", "contenders", "grid", "question", "cases"});
   const bool of_cluster = has_any(root, {"workers", "model", "dataset", "stop", "training"});
   if (!study && of_study && !of_cluster)
-    return fmt::format("{0}: is a study, not a cluster file; run rubato study {0}", path);
+    return fmt::format("{}: is a study, not a cluster file; run rubato study {}", path,
+                       shell_word(path));
   if (study && of_cluster && !root.has("cluster"))
     return fmt::format(
-        "{0}: is a cluster file, not a study; run rubato compare {0}, or write a study with "
-        "cluster = \"{1}\"",
-        path, fs::path(path).filename().string());
+        "{}: is a cluster file, not a study; run rubato compare {}, or write a study with "
+        "cluster = {}",
+        path, shell_word(path), toml_text(fs::path(path).filename().string()));
   return {};
 }
 

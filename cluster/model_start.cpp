@@ -55,8 +55,7 @@ Result<std::shared_ptr<const std::vector<float>>> own_start(const ClusterConfig&
   for (const TableTensor& tensor : table.tensors) {
     if (!tensor.travels()) continue;
     const auto found = content.tensors.find(tensor.name);
-    const bool fits = found != content.tensors.end() && found->second.integers.empty() &&
-                      found->second.shape == tensor.shape;
+    const bool fits = found != content.tensors.end() && found->second.shape == tensor.shape;
     if (!fits)
       return fail(
           ErrorCode::BadInput,
@@ -65,6 +64,8 @@ Result<std::shared_ptr<const std::vector<float>>> own_start(const ClusterConfig&
                                                      : fmt::format("is {}, and the workers' is {}",
                                                                    shape_text(found->second.shape),
                                                                    shape_text(tensor.shape))));
+    if (auto sound = train::check_numbers(path, tensor.name, found->second); !sound)
+      return fail(sound.error().code, "model.start: " + sound.error().message);
     values->insert(values->end(), found->second.values.begin(), found->second.values.end());
   }
   return values;

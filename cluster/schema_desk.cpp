@@ -55,7 +55,7 @@ void SchemaDesk::on_message(Instant now, PeerId from, const Message& message) {
   if (std::holds_alternative<proto::Refusal>(message.body)) return;
   if (const auto* question = std::get_if<proto::AskStatus>(&message.body)) {
     const Json status{{"state", "waiting"}, {"waiting_for", awaited()}};
-    send(from, proto::Status{scheduler::filled(status.dump(), question->fill)});
+    send(from, proto::Status{scheduler::filled(json_text(status), question->fill)});
   } else if (message.cluster != options_.cluster) {
     send(from,
          proto::Refusal{proto::RefusalCode::ClusterId, other_cluster(message, options_.cluster)});

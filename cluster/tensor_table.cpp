@@ -127,14 +127,14 @@ std::vector<ElementRange> TensorTable::averaged() const {
 }
 
 std::string to_text(const TensorTable& table) {
-  return table_json(table).dump();
+  return json_text(table_json(table));
 }
 
 std::string to_text(const DescribedTable& described) {
   Json json = table_json(described.table);
   json["samples"] = described.samples;
   json["held_out"] = described.held_out;
-  return json.dump();
+  return json_text(json);
 }
 
 Result<TensorTable> table_of(const std::string& text) {
@@ -144,7 +144,7 @@ Result<TensorTable> table_of(const std::string& text) {
 std::string to_text(const TensorTable& table, const HeldOutByWorker& held_out) {
   Json json = table_json(table);
   json["measures"] = held_out;
-  return json.dump();
+  return json_text(json);
 }
 
 Result<HeldOutByWorker> held_out_in(const std::string& text) {

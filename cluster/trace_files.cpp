@@ -13,6 +13,7 @@
 #include "base/json.hpp"
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
+#include "base/utf8.hpp"
 #include "base/words.hpp"
 
 namespace rubato::cluster {
@@ -23,6 +24,9 @@ constexpr double kSecondsMax = 1e8;
 constexpr std::size_t kPointsMax = 10'000'000;
 // A rate without a unit is Mb/s. A larger one is likely of another unit.
 constexpr double kUnstatedMbpsMax = 1000;
+// A device is mostly not so many times as fast as usual: such a column of speeds is one of rates.
+constexpr double kFactorMax = 4;
+
 const std::vector<std::string>& column_names() {
   static const std::vector<std::string> kNames{"seconds", "timestamp", "time_ms", "mbps",
                                                "up_mbps", "down_mbps", "kbps",    "MB/s",
@@ -65,7 +69,8 @@ std::string_view trimmed(std::string_view text) {
 // The lines of a text that are neither blank nor a comment, with their numbers.
 class Lines {
  public:
-  Lines(std::string_view text, std::string file) : left_(text), file_(std::move(file)) {}
+  Lines(std::string_view text, std::string file)
+      : left_(without_mark(text)), file_(std::move(file)) {}
   // The next line; empty after the last.
   std::string_view next() {
     while (!left_.empty()) {
@@ -348,6 +353,15 @@ Result<NodeTrace> parse_rows(std::string_view line, char separator, const Column
     if (!columns.values[i]) continue;
     for (const auto field : columns.values[i]->fields) trace.*field = ValueTrace(points[i]);
   }
+  const auto& speeds = trace.speed.points();
+  const auto high = std::ranges::count_if(
+      speeds, [](const TracePoint& point) { return point.value > kFactorMax; });
+  if (2 * high > std::ssize(speeds))
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: column 'speed' is how many times as fast as usual a device "
+                            "computes, and mostly more than {} is unlikely; name a link's rate by "
+                            "its unit, such as mbps or kbps",
+                            lines.file(), kFactorMax));
   for (const ValueTrace* way : {&trace.up, &trace.down})
     if (!way->empty() && way->first_above_zero() == 0)
       return fail(ErrorCode::BadInput,
@@ -439,8 +453,8 @@ Result<ValueTrace> parse_spot(std::string_view text, const std::string& file) {
   for (std::size_t i = 0; i < data->size(); ++i) {
     const Json& taken = (*data)[i];
     if (taken != 0 && taken != 1)
-      return wrong(fmt::format(" data[{}] = {} must be 0 (there) or 1 (taken away)", i,
-                               taken.dump(-1, ' ', false, Json::error_handler_t::replace)));
+      return wrong(
+          fmt::format(" data[{}] = {} must be 0 (there) or 1 (taken away)", i, json_text(taken)));
     points.push_back(
         {Duration::from_seconds(static_cast<double>(i) * seconds), taken == 0 ? 1.0 : 0.0});
   }

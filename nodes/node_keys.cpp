@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/quote.hpp"
 #include "proto/key_files.hpp"
 
 namespace rubato::nodes {
@@ -43,7 +44,7 @@ Result<std::shared_ptr<const proto::Keys>> node_keys(const NodeOptions& options,
   if (!fs::exists(file, error))
     return problem(fmt::format("{} is missing; run rubato keygen {} --role {}{}", file.string(),
                                name, role_name(role),
-                               options.keys.empty() ? "" : " --keys " + options.keys));
+                               options.keys.empty() ? "" : " --keys " + shell_word(options.keys)));
   RUBATO_ASSIGN(auto own, proto::read_secret_key(file));
   if (own.identity.role != role || own.identity.name != name)
     return fail(ErrorCode::BadInput,

@@ -7,10 +7,23 @@
 #include <system_error>
 
 #include "base/file.hpp"
+#include "base/hex.hpp"
 #include "base/log.hpp"
 #include "base/time.hpp"
+#include "base/utf8.hpp"
 
 namespace rubato::nodes {
+
+namespace {
+
+std::vector<std::string> notes_of(const std::string& path) {
+  const std::string shown = printable(path);
+  std::vector<std::string> notes{kClusterFileNote + shown};
+  if (shown != path) notes.push_back(kClusterFileBytes + hex_text(path));
+  return notes;
+}
+
+}  // namespace
 
 void SamplesFile::begin() {
   const std::string path = fmt::format("{}/{}", directory_, kSamplesFile);
@@ -18,10 +31,9 @@ void SamplesFile::begin() {
   // begins here.
   const Result<std::string> before = goes_on_ ? read_file(path) : Result<std::string>();
   const auto end = before ? before->rfind('\n') : std::string::npos;
-  const std::string kept =
-      end == std::string::npos
-          ? scheduler::samples_header({kClusterFileNote + absolute_path(config_.file)})
-          : before->substr(0, end + 1);
+  const std::string kept = end == std::string::npos
+                               ? scheduler::samples_header(notes_of(absolute_path(config_.file)))
+                               : before->substr(0, end + 1);
   file_.reset(std::fopen(path.c_str(), "w"));
   write(kept);
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/quote.hpp"
 #include "base/text.hpp"
 
 namespace rubato::report {

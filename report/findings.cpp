@@ -66,8 +66,21 @@ std::string last_longer(const RunRecord& run) {
   return "let the run last longer";
 }
 
-std::string lower_rate(const ClusterConfig& config) {
-  return fmt::format("lower training.learning_rate (now {})", config.training.learning_rate);
+// Where numbers grew too large. If the loss was no number before the training, no rate did it.
+std::string lower_rate(const ClusterConfig& config, const RunRecord& run) {
+  const bool from_start = run.measured() && run.evaluations.front().commits == 0 &&
+                          !std::isfinite(run.evaluations.front().loss);
+  const std::string unscaled =
+      config.dataset.standardize ? "" : "remove dataset.standardize = false";
+  if (from_start)
+    return fmt::format(
+        "it was none before the training either: look for numbers that are far too large in the "
+        "data{}{}",
+        config.model.start.empty() ? "" : " and in model.start",
+        unscaled.empty() ? "" : ", or " + unscaled);
+  if (config.own_model()) return "lower the learning rate of the loop, or look at its data";
+  return fmt::format("{}lower training.learning_rate (now {})",
+                     unscaled.empty() ? "" : unscaled + ", or ", config.training.learning_rate);
 }
 
 // --- commits -------------------------------------------------------------------------------------
@@ -160,7 +173,7 @@ std::string refusal_remedy(const ClusterConfig& config, const RunRecord& run) {
     return run.refused[kOtherKind] > 0 ? "start all nodes with the same --sync" : "";
   if (const WorkerRecord* one = refused_alone(run))
     return fmt::format("almost all are of {}: look at its data", one->id);
-  return lower_rate(config) +
+  return lower_rate(config, run) +
          (config.training.optimizer.clip_norm > 0 ? "" : ", or set training.clip_norm");
 }
 
@@ -256,7 +269,7 @@ void find_bad_loss(const ClusterConfig& config, const RunRecord& run, const Data
   const EvaluationRecord& last = run.evaluations.back();
   if (!std::isfinite(last.loss))
     return add(findings, finding::kDiverged,
-               "diverged: the loss at the end is not a number; " + lower_rate(config));
+               "diverged: the loss at the end is not a number; " + lower_rate(config, run));
   double lowest = last.loss;
   for (const EvaluationRecord& each : run.evaluations)
     if (each.loss < lowest) lowest = each.loss;
@@ -274,15 +287,16 @@ void find_bad_loss(const ClusterConfig& config, const RunRecord& run, const Data
                     "end the run sooner, or set training.weight_decay",
                     loss_text(last.loss), loss_text(lowest), loss_text(training)));
   if (worse_than_start)
-    return add(findings, finding::kDiverged,
-               fmt::format("diverged: the loss is {} at the end and was {} at the start; {}",
-                           number_text(last.loss), number_text(first.loss), lower_rate(config)));
+    return add(
+        findings, finding::kDiverged,
+        fmt::format("diverged: the loss is {} at the end and was {} at the start; {}",
+                    number_text(last.loss), number_text(first.loss), lower_rate(config, run)));
   if (risen)
     return add(findings, finding::kDiverged,
                fmt::format("diverged: the loss had fallen to {} and is {} at the end, worse than "
                            "that of guessing ({}); {}",
                            loss_text(lowest), number_text(last.loss), loss_text(guessing),
-                           lower_rate(config)));
+                           lower_rate(config, run)));
   const bool below_mean =
       config.dataset.task == Task::Regression && std::isfinite(last.accuracy) && last.accuracy < 0;
   if (!worse_than_guessing && !below_mean) return;
@@ -292,7 +306,8 @@ void find_bad_loss(const ClusterConfig& config, const RunRecord& run, const Data
                  : fmt::format("the loss at the end, {}, is worse than that of guessing ({})",
                                loss_text(last.loss), loss_text(guessing));
   add(findings, finding::kWorseThanGuessing,
-      fmt::format("{}; {}, or {} if it was too short", what, lower_rate(config), last_longer(run)));
+      fmt::format("{}; {}, or {} if it was too short", what, lower_rate(config, run),
+                  last_longer(run)));
 }
 
 // --- target --------------------------------------------------------------------------------------
@@ -494,7 +509,7 @@ std::vector<Finding> run_findings(const cluster::ClusterConfig& config, const Ru
     add(findings, finding::kSetbacks,
         fmt::format("all servers went back to a good copy of the model {}; {}",
                     run.setbacks == 1 ? "once" : fmt::format("{} times", run.setbacks),
-                    lower_rate(config)));
+                    lower_rate(config, run)));
   find_lonely_data(data, findings);
   find_left_out(data, findings);
   find_left_out(run, findings);

@@ -107,7 +107,7 @@ std::string results_json(const Comparison& comparison) {
   if (comparison.linear_bound_seconds) results["linear_bound_s"] = *comparison.linear_bound_seconds;
   if (!comparison.note.empty()) results["note"] = comparison.note;
   if (!comparison.partial.empty()) results["partial"] = comparison.partial;
-  return results.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(results, 2) + "\n";
 }
 
 }  // namespace rubato::report

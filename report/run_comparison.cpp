@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/check.hpp"
+#include "base/quote.hpp"
 #include "base/text.hpp"
 #include "report/table.hpp"
 
@@ -95,38 +96,6 @@ std::string number(double value) {
   return std::isfinite(value) ? fmt::to_string(value) : "";
 }
 
-std::string latex(const std::string& raw) {
-  std::string text;
-  for (const char c : raw) {
-    switch (c) {
-      case '\\':
-        text += "\\textbackslash{}";
-        break;
-      case '~':
-        text += "\\textasciitilde{}";
-        break;
-      case '^':
-        text += "\\textasciicircum{}";
-        break;
-      case '<':
-        text += "$<$";
-        break;
-      case '&':
-      case '%':
-      case '$':
-      case '#':
-      case '_':
-      case '{':
-      case '}':
-        text += '\\';
-        [[fallthrough]];
-      default:
-        text += c;
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
 Result<SideBySide> side_by_side(const std::vector<NamedComparison>& runs) {
@@ -205,7 +174,7 @@ std::string side_by_side_csv(const SideBySide& all) {
 std::string side_by_side_latex(const SideBySide& all) {
   const auto line = [](const Cells& text) {
     std::string joined;
-    for (const std::string& cell : text) joined += (joined.empty() ? "" : " & ") + latex(cell);
+    for (const std::string& cell : text) joined += (joined.empty() ? "" : " & ") + latex_text(cell);
     return joined + " \\\\\n";
   };
   std::string text = "\\begin{tabular}{llrrrlrr}\n\\toprule\n" + line(header(all)) + "\\midrule\n";

@@ -11,7 +11,7 @@ namespace {
 constexpr int kFormat = 1;
 
 std::string line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json) + "\n";
 }
 
 Json evaluation_json(const EvaluationRecord& e) {

@@ -8,6 +8,7 @@
 
 #include "base/check.hpp"
 #include "base/json.hpp"
+#include "base/quote.hpp"
 #include "report/report_assets.hpp"
 
 namespace rubato::report {
@@ -15,47 +16,12 @@ namespace {
 
 using Json = OrderedJson;
 
-// In a script element only "<" can end or nest one; JSON may write it as an escape anywhere.
-std::string script_safe(const std::string& json) {
-  std::string text;
-  text.reserve(json.size());
-  for (const char c : json) {
-    if (c == '<') {
-      text += "\\u003c";
-    } else {
-      text += c;
-    }
-  }
-  return text;
-}
-
-std::string html_text(std::string_view raw) {
-  std::string text;
-  for (const char c : raw) {
-    switch (c) {
-      case '&':
-        text += "&amp;";
-        break;
-      case '<':
-        text += "&lt;";
-        break;
-      case '>':
-        text += "&gt;";
-        break;
-      default:
-        text += c;
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string web_page(std::string_view page, std::string_view title, const Json& data,
                      std::string_view script) {
   const std::string safe_title = html_text(title);
-  const std::string safe_data =
-      script_safe(data.dump(-1, ' ', false, Json::error_handler_t::replace));
+  const std::string safe_data = script_json(json_text(data));
   const std::pair<std::string_view, std::string_view> parts[] = {{"{{title}}", safe_title},
                                                                  {"{{style}}", report_style},
                                                                  {"{{data}}", safe_data},

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "base/quote.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
 #include "scheduler/scheduler.hpp"

@@ -1025,9 +1025,11 @@ void Scheduler::set_back(Instant now, const std::string& why) {
   if (!run_.training() || setbacks_.under_way(lists_.acked()) || settling_) return;
   if (setbacks_.exhausted(now))
     return stop_without_parameters(
-        now, fmt::format("{}, the {}rd time within {:.0f} minutes: try a lower "
-                         "training.learning_rate, and look at the refused commits of each worker",
-                         why, kSetbacksMax + 1, kSetbackWindow.seconds() / 60));
+        now,
+        fmt::format("{}, the {}rd time within {:.0f} minutes: look at the data and the refused "
+                    "commits of each worker; if the loss had fallen before, try a lower "
+                    "training.learning_rate",
+                    why, kSetbacksMax + 1, kSetbackWindow.seconds() / 60));
   const std::uint64_t back_to = copies_.go_back();
   setbacks_.begin(now, back_to);
   losses_.on_set_back();

@@ -145,7 +145,7 @@ std::string Scheduler::status(Instant now) const {
   }
   all["workers_left_out"] = roster_.members().size() - workers.size();
   // Names are any bytes.
-  return all.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(all);
 }
 
 }  // namespace rubato::scheduler

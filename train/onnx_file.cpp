@@ -77,14 +77,14 @@ class Graph {
     if (model_.schema.target) {
       note("target", model_.schema.target_name());
     } else {
-      note("classes", Json(model_.schema.classes).dump());
+      note("classes", json_text(Json(model_.schema.classes)));
     }
     std::vector<std::string> numbers, categorical;
     for (const Column& column : model_.schema.columns)
       if (!column.name.empty())
         (column.categorical() ? categorical : numbers).push_back(column.name);
-    if (!numbers.empty()) note("columns", Json(numbers).dump());
-    if (!categorical.empty()) note("categorical_columns", Json(categorical).dump());
+    if (!numbers.empty()) note("columns", json_text(Json(numbers)));
+    if (!categorical.empty()) note("categorical_columns", json_text(Json(categorical)));
     for (const auto& [key, value] : model_.facts) note(key.c_str(), value);
     return file;
   }

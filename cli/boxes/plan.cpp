@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <functional>
 
+#include "base/quote.hpp"
 #include "base/utf8.hpp"
-#include "cli/boxes/quote.hpp"
 
 namespace rubato::cli {
 namespace {

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "base/utf8.hpp"
+
 namespace rubato::cli {
 namespace {
 
@@ -64,7 +66,7 @@ void set_in(std::vector<std::string>& lines, const Setting& setting) {
 
 std::string with_settings(const std::string& text, const std::vector<Setting>& settings) {
   std::vector<std::string> lines;
-  std::istringstream all(text);
+  std::istringstream all{std::string(without_mark(text))};
   for (std::string line; std::getline(all, line);) lines.push_back(line);
   for (const Setting& setting : settings) set_in(lines, setting);
   return fmt::format("{}\n", fmt::join(lines, "\n"));

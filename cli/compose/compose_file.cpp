@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/quote.hpp"
 #include "base/utf8.hpp"
 #include "cli/compose/yaml.hpp"
 
@@ -19,10 +20,10 @@ std::string host_path(const std::string& path) {
 }
 
 std::string command_line(const Containers& all, const char* command) {
-  return printable(fmt::format("rubato compose{} {}{}", command, all.options.file,
+  return printable(fmt::format("rubato compose{} {}{}", command, shell_word(all.options.file),
                                all.options.image == "rubato"
                                    ? std::string()
-                                   : fmt::format(" --image {}", all.options.image)));
+                                   : fmt::format(" --image {}", shell_word(all.options.image))));
 }
 
 std::string health(const char* margin) {
@@ -49,7 +50,8 @@ std::string key_service(const Containers& all, const std::string& mounts) {
       "      - rubato keygen --cluster \"$$0\" --keys /keys && chown -R rubato:rubato /keys\n"
       "      - {}\n"
       "    volumes:\n{}",
-      quoted(all.options.image), quoted(without_variables(all.texts.front().file.inside)), mounts);
+      yaml_text(all.options.image), yaml_text(without_variables(all.texts.front().file.inside)),
+      mounts);
   for (const auto& node : all.nodes)
     text += fmt::format("      - {}.keys:/keys/{}\n", node.name, node.name);
   return text;
@@ -57,7 +59,7 @@ std::string key_service(const Containers& all, const std::string& mounts) {
 
 std::string bind_mount(const FileMount& file) {
   return fmt::format("      - {{type: bind, source: {}, target: {}, read_only: true}}\n",
-                     quoted(host_path(file.host)), quoted(without_variables(file.inside)));
+                     yaml_text(host_path(file.host)), yaml_text(without_variables(file.inside)));
 }
 
 std::string binds_of(const Containers& all, const std::vector<FileMount>& files) {
@@ -89,7 +91,7 @@ std::string stack_limits(const Container& node) {
 
 // "devices.toml"
 std::string config_name(const FileMount& file) {
-  return quoted(fs::path(file.inside).filename().string());
+  return yaml_text(fs::path(file.inside).filename().string());
 }
 
 // The secret keys and public keys that a node of a stack is given.
@@ -102,7 +104,7 @@ std::string stack_keys(const Containers& all, const Container& node) {
       node.name, kImageUser);
   for (const auto& each : all.texts)
     text += fmt::format("      - {{source: {}, target: {}}}\n", config_name(each.file),
-                        quoted(without_variables(each.file.inside)));
+                        yaml_text(without_variables(each.file.inside)));
   for (const auto& other : all.nodes)
     if (other.role == Role::Scheduler && node.role != Role::Scheduler)
       text += "      - {source: scheduler.pub, target: /keys/scheduler.pub}\n";
@@ -131,11 +133,11 @@ std::string compose_yaml(const Containers& all) {
       "services:\n"
       "  # The keys of all nodes, each in a volume of its own. Those that are there stay.\n"
       "{}",
-      command_line(all, ""), quoted(all.options.image), health("  "),
+      command_line(all, ""), yaml_text(all.options.image), health("  "),
       key_service(all, binds_of(all, {})));
   std::string volumes;
   for (const auto& node : all.nodes) {
-    text += fmt::format("\n  {}:\n    <<: *node\n", name_word(node.name));
+    text += fmt::format("\n  {}:\n    <<: *node\n", yaml_word(node.name));
     if (node.cpus > 0) text += fmt::format("    cpus: {}\n", node.cpus);
     if (node.memory_mib > 0) text += fmt::format("    mem_limit: {}m\n", node.memory_mib);
     text += fmt::format("    command: {}\n    volumes:\n", flow_list(words_of(node), 6));
@@ -143,7 +145,7 @@ std::string compose_yaml(const Containers& all) {
                         node.name);
     text += binds_of(all, node.files);
     volumes +=
-        fmt::format("  {}:\n  {}:\n", name_word(volume_of(node)), name_word(node.name + ".keys"));
+        fmt::format("  {}:\n  {}:\n", yaml_word(volume_of(node)), yaml_word(node.name + ".keys"));
   }
   return text + "\nvolumes:\n" + volumes +
          "\n# Nothing outside reaches the nodes.\nnetworks:\n  cluster:\n    internal: true\n";
@@ -174,28 +176,28 @@ Result<std::string> swarm_yaml(const Containers& all) {
       "  cap_drop: [ALL]\n"
       "{}\n"
       "services:",
-      command_line(all, " --swarm"), printable(all.options.file), quoted(all.options.image),
-      health("  "));
+      command_line(all, " --swarm"), printable(shell_word(all.options.file)),
+      yaml_text(all.options.image), health("  "));
   std::string volumes, secrets, configs;
   for (const auto& node : all.nodes) {
     text += fmt::format(
         "\n  {}:\n    <<: *node\n    deploy:\n      endpoint_mode: dnsrr\n"
         "      restart_policy: {{condition: on-failure}}\n",
-        name_word(node.name));
+        yaml_word(node.name));
     if (const auto limits = stack_limits(node); !limits.empty())
       text += fmt::format("      resources: {{limits: {{{}}}}}\n", limits);
     text += fmt::format("    command: {}\n    volumes: [\"{}:/var/lib/rubato\"]\n",
                         flow_list(words_of(node), 6), volume_of(node));
     text += stack_keys(all, node);
-    volumes += fmt::format("  {}:\n", name_word(volume_of(node)));
+    volumes += fmt::format("  {}:\n", yaml_word(volume_of(node)));
     secrets += fmt::format("  {1}: {{file: ./keys/{0}/{0}.key}}\n", node.name,
-                           name_word(node.name + ".key"));
+                           yaml_word(node.name + ".key"));
     configs += fmt::format("  {1}: {{file: ./keys/{0}/{0}.pub}}\n", node.name,
-                           name_word(node.name + ".pub"));
+                           yaml_word(node.name + ".pub"));
   }
   for (const auto& each : all.texts)
     configs += fmt::format("  {}: {{file: {}}}\n", config_name(each.file),
-                           quoted(host_path(each.file.host)));
+                           yaml_text(host_path(each.file.host)));
   return text + "\nvolumes:\n" + volumes + "\nsecrets:\n" + secrets + "\nconfigs:\n" + configs +
          "\n# Nothing outside reaches the nodes.\nnetworks:\n  cluster:\n    driver: overlay\n"
          "    internal: true\n";

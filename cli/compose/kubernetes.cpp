@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/quote.hpp"
 #include "base/utf8.hpp"
 #include "cli/compose/compose_file.hpp"
 #include "cli/compose/yaml.hpp"
@@ -39,7 +40,7 @@ std::string cluster_config_map(const Containers& all) {
       "metadata: {name: cluster}\n"
       "data:\n";
   for (const auto& each : all.texts)
-    text += fmt::format("  {}: {}", quoted(file_name(each)), block(each.text, 4));
+    text += fmt::format("  {}: {}", yaml_text(file_name(each)), block(each.text, 4));
   return text;
 }
 
@@ -131,7 +132,7 @@ std::string pod(const Containers& all, const Pod& pod) {
   }
   const std::string who = node.role == Role::Server
                               ? "valueFrom: {fieldRef: {fieldPath: metadata.name}}"
-                              : fmt::format("value: {}", quoted(node.name));
+                              : fmt::format("value: {}", yaml_text(node.name));
   std::string spec = fmt::format(
       "metadata: {{labels: {{rubato: {}}}}}\n"
       "spec:\n"
@@ -148,7 +149,7 @@ std::string pod(const Containers& all, const Pod& pod) {
         "        allowPrivilegeEscalation: false\n"
         "        capabilities: {{drop: [ALL]}}\n"
         "{}",
-        name, quoted(all.options.image), who, rest);
+        name, yaml_text(all.options.image), who, rest);
   };
   spec += "  initContainers:\n" +
           container("keys", fmt::format("      command: {}\n"
@@ -228,8 +229,8 @@ std::string worker_deployment(const Containers& all, const Container& node) {
              "  replicas: 1\n"
              "  strategy: {{type: Recreate}}\n"
              "  selector: {{matchLabels: {{rubato: {0}}}}}\n",
-             name_word(node.name)) +
-         pod(all, {node, name_word(node.name), "Always", "emptyDir: {}"});
+             yaml_word(node.name)) +
+         pod(all, {node, yaml_word(node.name), "Always", "emptyDir: {}"});
 }
 
 }  // namespace
@@ -240,7 +241,7 @@ Result<std::string> kubernetes_yaml(const Containers& all) {
   std::string text = fmt::format(
                          "# Made by `rubato compose --kubernetes {}`. One namespace has one "
                          "cluster; docs/containers.md\n# has the steps.\n",
-                         printable(all.options.file)) +
+                         printable(shell_word(all.options.file))) +
                      cluster_config_map(all) + service("scheduler", kSchedulerPort) +
                      service("server", kServerPort) + kNetworkPolicy;
   const auto servers =

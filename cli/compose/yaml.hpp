@@ -1,4 +1,4 @@
-// cli/compose/yaml.hpp - the words of a YAML file.
+// cli/compose/yaml.hpp - texts and lists of a YAML file, as base/quote.hpp writes its words.
 #pragma once
 
 #include <string>
@@ -6,17 +6,11 @@
 
 namespace rubato::cli {
 
-// In double quotes, as JSON writes it, with escapes for what is not shown.
-std::string quoted(const std::string& text);
-
 // $ begins a variable in files of Compose and in arguments of Kubernetes: two of them are one.
 std::string without_variables(const std::string& text);
 
-// A name as it is, or quoted() where YAML would read something else than a text: true, 12.
-std::string name_word(const std::string& name);
-
 // `text` as a value that begins here: a block whose lines are `indent` columns in. Where a reader
-// of YAML could take a character for the end of a line or refuse it: quoted().
+// of YAML could take a character for the end of a line or refuse it: yaml_text().
 std::string block(const std::string& text, int indent);
 
 // `text`, with each line `indent` columns in.

@@ -10,7 +10,9 @@
 #include "base/config.hpp"
 #include "base/file.hpp"
 #include "base/numbers.hpp"
+#include "base/quote.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 
 namespace rubato::cli::steps {
 namespace {
@@ -148,7 +150,7 @@ std::string device_text(const DeviceFile& device) {
   std::string text = fmt::format(
       "# What a device can do, for rubato steps. Written by rubato calibrate.\n"
       "name = {}\nsource = {}\n",
-      toml_quoted(device.name), toml_quoted(device.source));
+      toml_text(printable(device.name)), toml_text(printable(device.source)));
   for (const train::DeviceRates& rates : device.rates) {
     text +=
         fmt::format("\n# One of so many threads that compute at once.\n[[threads]]\ncount = {}\n",
@@ -163,8 +165,8 @@ std::string device_text(const DeviceFile& device) {
       add_rows(text, train::kernel_name(static_cast<train::KernelKind>(kind)), rates.kernels[kind]);
   }
   for (const StepRow& step : device.steps)
-    text += fmt::format("\n[[steps]]\nmodel = \"{}\"\nbatch = {}\nthreads = {}\nseconds = {:.6g}\n",
-                        step.model, step.batch, step.threads, step.seconds);
+    text += fmt::format("\n[[steps]]\nmodel = {}\nbatch = {}\nthreads = {}\nseconds = {:.6g}\n",
+                        toml_text(step.model), step.batch, step.threads, step.seconds);
   return text;
 }
 

@@ -6,6 +6,8 @@
 
 #include "base/config.hpp"
 #include "base/file.hpp"
+#include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "cluster/cluster_keys.hpp"
 #include "cluster/trace_files.hpp"
 
@@ -13,10 +15,6 @@ namespace rubato::cli::whatif {
 namespace {
 
 using cluster::ClusterConfig;
-
-std::string quoted(const std::string& text) {
-  return fmt::format("'{}'", text);
-}
 
 // What the sections of the file say otherwise.
 Result<std::string> rest_of(const cluster::ClusterSource& source, const ClusterConfig& config) {
@@ -36,8 +34,15 @@ Result<std::string> rest_of(const cluster::ClusterSource& source, const ClusterC
       {"model.start", config.model.start},
       {"model.module", config.model.module},
       {"model.layers", config.model.layers}};
-  for (const auto& [key, path] : paths)
-    if (!path.empty()) RUBATO_TRY(set(key, quoted(absolute_path(path))));
+  for (const auto& [key, path] : paths) {
+    if (path.empty()) continue;
+    const std::string whole = absolute_path(path);
+    if (!is_utf8(whole))
+      return fail(
+          ErrorCode::BadInput,
+          fmt::format("{}: {} is no UTF-8, so no cluster file can name it; rename it", key, whole));
+    RUBATO_TRY(set(key, toml_text(whole)));
+  }
   if (config.servers.link == cluster::LinkModel{})
     for (const char* key :
          {"latency_seconds", "link_jitter", "up_mbps", "down_mbps", "loss", "delay_seconds"})
@@ -46,8 +51,8 @@ Result<std::string> rest_of(const cluster::ClusterSource& source, const ClusterC
 }
 
 std::string worker_section(const cluster::WorkerGroup& group) {
-  std::string text = fmt::format("\n[[workers]]\nname = \"{}\"\nstep_seconds = {:.6g}\n",
-                                 group.name, group.device.step_seconds);
+  std::string text = fmt::format("\n[[workers]]\nname = {}\nstep_seconds = {:.6g}\n",
+                                 toml_text(group.name), group.device.step_seconds);
   const auto number = [&text](const char* key, double value) {
     if (value != 0) text += fmt::format("{} = {:.6g}\n", key, value);
   };
@@ -66,7 +71,7 @@ std::string worker_section(const cluster::WorkerGroup& group) {
     text += fmt::format("{} = \"{}\"\n", row.key, value_text(row, group.codecs));
   }
   number("keep", group.codecs.up.keep);
-  if (!group.data.empty()) text += fmt::format("data = {}\n", quoted(absolute_path(group.data)));
+  if (!group.data.empty()) text += fmt::format("data = {}\n", toml_text(absolute_path(group.data)));
   return text;
 }
 
@@ -91,8 +96,8 @@ std::string churn_section(const cluster::ChurnEvent& event) {
   };
   std::string text =
       fmt::format("\n[[churn]]\nat = {:.6g}\ndo = \"{}\"\n", event.at_seconds, word());
-  if (!event.worker.empty()) text += fmt::format("worker = \"{}\"\n", event.worker);
-  if (!event.like.empty()) text += fmt::format("like = \"{}\"\n", event.like);
+  if (!event.worker.empty()) text += fmt::format("worker = {}\n", toml_text(event.worker));
+  if (!event.like.empty()) text += fmt::format("like = {}\n", toml_text(event.like));
   if (event.server) text += fmt::format("server = {}\n", *event.server);
   if (event.scheduler) text += "scheduler = true\n";
   if (event.seconds > 0) text += fmt::format("seconds = {:.6g}\n", event.seconds);
@@ -120,7 +125,7 @@ Result<FittedFile> fitted_file(const cluster::ClusterSource& source, const Clust
       file.traces.push_back(
           {name,
            cluster::trace_csv(cluster::ValueTrace(std::move(points), values.period()), column)});
-      names += fmt::format("{}{}", names.empty() ? "" : ", ", quoted(name));
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", toml_text(name));
     };
     add(trace.speed, "speed", 1);
     add(trace.up, "up_mbps", 8e-6);

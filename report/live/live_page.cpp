@@ -102,7 +102,7 @@ LiveTexts live_texts(const LiveState& state) {
   MetricsText metrics;
   add_progress_metrics(metrics, shown.host, state.ended, shown.planned_runs);
   if (!state.over) add_run_metrics(metrics, shown.runs.back(), status, shown.task);
-  return {data.dump(-1, ' ', false, Json::error_handler_t::replace), metrics.take()};
+  return {json_text(data), metrics.take()};
 }
 
 Result<std::unique_ptr<LivePage>> LivePage::open(LivePageOptions options) {

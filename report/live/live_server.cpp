@@ -180,6 +180,17 @@ class Wire : public httplib::Stream {
   std::size_t read_ = 0;
 };
 
+// The library packs texts by brotli for whoever takes it, at a level that needs seconds for a few
+// megabytes. So nobody is known to take anything but gzip.
+void prefer_gzip(httplib::Headers& headers) {
+  const auto [begin, end] = headers.equal_range("Accept-Encoding");
+  const bool gzip = std::any_of(begin, end, [](const auto& header) {
+    return header.second.find("gzip") != std::string::npos;
+  });
+  headers.erase(begin, end);
+  if (gzip) headers.emplace("Accept-Encoding", "gzip");
+}
+
 // A server of httplib whose connections have places and deadlines.
 class PageServer : public httplib::Server {
  public:
@@ -199,7 +210,8 @@ class PageServer : public httplib::Server {
     bool answered = false;
     if (const auto place = places_.enter(socket)) {
       Wire wire(socket, limits_);
-      answered = answer_one(*this, wire, [&](const httplib::Request& request) {
+      answered = answer_one(*this, wire, [&](httplib::Request& request) {
+        prefer_gzip(request.headers);
         if (request.path == "/events") places_.follow(*place);
       });
       places_.leave(*place);

@@ -95,7 +95,7 @@ std::string journal_line(const JournalEntry& entry) {
   json.update(figures_json(r, Task::Classification));
   json["cost_seconds"] = r.cost_seconds;
   json["curve"] = std::move(curve);
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 std::optional<JournalEntry> parse_journal_line(const std::string& line) {

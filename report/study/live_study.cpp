@@ -25,7 +25,7 @@ LiveBoard::Render render_of(const StudyResults& results, std::size_t ended, std:
     data["live"] = {{"line", line}, {"over", over}};
     MetricsText metrics;
     add_progress_metrics(metrics, kept->host, ended, planned);
-    return LiveTexts{data.dump(-1, ' ', false, Json::error_handler_t::replace), metrics.take()};
+    return LiveTexts{json_text(data), metrics.take()};
   };
 }
 

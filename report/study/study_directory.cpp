@@ -134,8 +134,7 @@ Result<void> write_kept_study(const KeptStudy& kept, const std::string& director
                {"keys", kept.keys}};
   for (const auto& bound : kept.results.linear_bounds)
     json["linear_bounds_s"].push_back(optional_json(bound));
-  return write_file(kept_path(directory),
-                    json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  return write_file(kept_path(directory), json_text(json, 1) + "\n");
 }
 
 Result<KeptStudy> read_kept_study(const std::string& directory) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <iterator>
 
+#include "base/quote.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "report/record_json.hpp"
@@ -198,7 +199,7 @@ std::string study_json(const StudyResults& results, const std::vector<VariantSum
                      {"seeds", study.seeds},          {"complete", missing_runs(results) == 0},
                      {"axes", axes_json(study.axes)}, {"contenders", std::move(contenders)},
                      {"summaries", std::move(rows)},  {"runs", std::move(runs)}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 std::string study_csv(const StudyResults& results) {

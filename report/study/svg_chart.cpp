@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/check.hpp"
+#include "base/quote.hpp"
 
 namespace rubato::report {
 namespace {
@@ -28,22 +29,6 @@ std::string_view dash_of(const ModelStyle& style) {
   return style.dash.empty() ? std::string_view("none") : style.dash;
 }
 
-std::string escaped(const std::string& raw) {
-  std::string text;
-  for (const char c : raw) {
-    if (c == '&') {
-      text += "&amp;";
-    } else if (c == '<') {
-      text += "&lt;";
-    } else if (c == '>') {
-      text += "&gt;";
-    } else {
-      text += c;
-    }
-  }
-  return text;
-}
-
 std::string tick_text(double value) {
   if (value >= 1e9) return fmt::format("{:.4g} G", value / 1e9);
   if (value >= 1e6) return fmt::format("{:.4g} M", value / 1e6);
@@ -60,7 +45,7 @@ class Drawing {
   void text(double x, double y, const std::string& words, const char* anchor,
             const char* style = "") {
     add(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="{}"{}>{}</text>)", x, y, anchor, style,
-        escaped(words));
+        html_text(words));
   }
   template <class... Values>
   void add(fmt::format_string<Values...> format, Values&&... values) {
@@ -159,7 +144,7 @@ void Panel::mark(double x, const SvgMark& mark, const char* colour, std::size_t 
   const double place = beyond + 4 + 13 * static_cast<double>(series % 4);
   out.add(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle" fill="{}" font-weight="700">)"
           "\u2715 {}</text>",
-          x, place + 4, colour, escaped(mark.note));
+          x, place + 4, colour, html_text(mark.note));
 }
 
 void Panel::lines() {

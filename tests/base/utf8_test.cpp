@@ -98,21 +98,3 @@ TEST_CASE("texts: JSON on a terminal has escapes, and the same values") {
   CHECK(shown.find("é") != shown.npos);
   CHECK(nlohmann::json::parse(shown) == value);
 }
-
-TEST_CASE("texts: a field of CSV is shown, quoted, and no formula") {
-  CHECK(csv_field("a b") == "a b");
-  CHECK(csv_field("a,b") == "\"a,b\"");
-  CHECK(csv_field("say \"x\"") == "\"say \"\"x\"\"\"");
-  CHECK(csv_field(" a") == "\" a\"");
-  CHECK(csv_field("a\x1b[2J\nb") == "a?[2J?b");
-  for (const char* formula : {"=1+1", "=HYPERLINK(A1)", "+A1", "-2+3", "@SUM(A1)", "=-1", "＝A1"}) {
-    CAPTURE(formula);
-    CHECK(csv_field(formula) == std::string("'") + formula);
-  }
-  CHECK(csv_field("=A1,B1") == "\"'=A1,B1\"");
-  for (const char* plain :
-       {"-1", "+1", "-1.5e-3", "+0.25", "+", "-", "=", "@", "a=b", "<=50K", "1-2"}) {
-    CAPTURE(plain);
-    CHECK(csv_field(plain) == plain);
-  }
-}

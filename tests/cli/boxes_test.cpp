@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "base/file.hpp"
+#include "base/quote.hpp"
 #include "cli/boxes/layout.hpp"
 #include "cli/boxes/plan.hpp"
-#include "cli/boxes/quote.hpp"
 #include "cli/boxes/runner.hpp"
 #include "tests/temp_directory.hpp"
 
@@ -92,21 +92,6 @@ const StartOptions kStart{.packages = {{"rubato_0.2.0+deb13_amd64.deb", "0.2.0",
                           .seed = {}};
 
 }  // namespace
-
-TEST_CASE("boxes: a word of the shell is what it was, whatever is in it") {
-  CHECK(shell_word("pi@192.168.1.11") == "pi@192.168.1.11");
-  CHECK(shell_word("my 'edge' $box.toml") == R"('my '\''edge'\'' $box.toml')");
-  CHECK(shell_word("") == "''");
-  CHECK(rc::check([](const std::vector<std::string>& words) {
-    std::vector<std::string> plain = words;
-    for (std::string& word : plain) std::erase_if(word, [](char c) { return c == '\0'; });
-    std::string expected;
-    for (const std::string& word : plain) expected += word + "|";
-    const Outcome said =
-        shell("for word in " + shell_words(plain) + "; do printf '%s|' \"$word\"; done");
-    if (!plain.empty()) RC_ASSERT(said.out == expected);
-  }));
-}
 
 TEST_CASE("boxes: three boxes, and a server that nobody placed is with the scheduler") {
   const BoxLayout layout = good_layout(kThreeBoxes);

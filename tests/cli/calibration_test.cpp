@@ -30,7 +30,7 @@ TEST_CASE("calibrate: names from outside stay text") {
   const auto catalog = cluster::parse_catalog(catalog_row(name, "two\nlines", *step), "catalog");
   REQUIRE(catalog.has_value());
   CHECK(catalog->devices.at(0).name == name);
-  CHECK(catalog->devices.at(0).source == "two lines");
+  CHECK(catalog->devices.at(0).source == "two?lines");
   CHECK(catalog->links.empty());
 }
 

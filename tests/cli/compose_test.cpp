@@ -12,7 +12,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
-#include "cli/boxes/quote.hpp"
+#include "base/quote.hpp"
 #include "cli/boxes/runner.hpp"
 #include "cli/compose/compose_file.hpp"
 #include "cli/compose/kubernetes.hpp"

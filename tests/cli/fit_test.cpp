@@ -274,7 +274,7 @@ TEST_CASE("fit: the cluster file that is written says the same") {
   CHECK(file->traces[0].name == "fitted-pi-1-speed.csv");
   CHECK(file->traces[0].text.find("speed") != std::string::npos);
   std::string text = file->text;
-  const std::string line = "trace = ['fitted-pi-1-speed.csv']\n";
+  const std::string line = "trace = [\"fitted-pi-1-speed.csv\"]\n";
   REQUIRE(text.find(line) != std::string::npos);
   text.erase(text.find(line), line.size());
   const auto again = cluster::parse_cluster(text, "fitted.toml", "");

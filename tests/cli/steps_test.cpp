@@ -68,7 +68,7 @@ TEST_CASE("device file: what is written is read again") {
   const auto read = parse_device(device_text(device), "pi.toml");
   REQUIRE_MESSAGE(read.has_value(), read.error().message);
   CHECK(read->name == device.name);
-  CHECK(read->source == "two lines");
+  CHECK(read->source == "two?lines");
   REQUIRE(read->rates.size() == 2);
   CHECK(read->rates[0].share == 0.5);
   CHECK(read->rates[0].call_seconds == 1.5e-8);

@@ -61,7 +61,8 @@ TEST_CASE("value trace: with a period it begins again") {
 
 TEST_CASE("trace files: a CSV file names its columns") {
   const auto trace =
-      parsed("# a phone\nseconds, mbps, speed,available\n0,8,1,1\r\n\n2.5,0,0.5,0\n", "day.csv");
+      parsed("\xEF\xBB\xBF# a phone\nseconds, mbps, speed,available\n0,8,1,1\r\n\n2.5,0,0.5,0\n",
+             "day.csv");
   CHECK(trace.up.at(seconds(1)) == 8 * kMegabit);
   CHECK(trace.down.at(seconds(3)) == 0);
   CHECK(trace.speed.at(seconds(2.5)) == 0.5);
@@ -157,6 +158,22 @@ TEST_CASE("trace files: from an offset on") {
       CAPTURE(at);
       CHECK(again.from(seconds(offset)).at(seconds(at)) == again.at(seconds(offset + at)));
     }
+}
+
+TEST_CASE("trace files: a speed is a factor of the device's own, not the rate of a link") {
+  for (const char* rates : {"17.3", "5", "4.1\n2,30\n3,28", "54\n2,0.1\n3,48", "100", "1e3\n2,900",
+                            "6.25\n2,6.5\n3,3.9", "300000", "8.0\n2,7\n3,1\n4,9"}) {
+    CAPTURE(rates);
+    CHECK(refusal(std::string("seconds,speed\n0,12\n1,") + rates + "\n", "t.csv") ==
+          "t.csv: column 'speed' is how many times as fast as usual a device computes, and mostly "
+          "more than 4 is unlikely; name a link's rate by its unit, such as mbps or kbps");
+  }
+  for (const char* factor :
+       {"0.2", "0.001", "1", "1.5", "2", "3.99", "4", "1e-3", "0.5\n1,9\n2,0.2"})
+    CHECK_FALSE(parsed(std::string("seconds,speed\n0,") + factor + "\n", "t.csv").speed.empty());
+  // Named as a rate it is one.
+  CHECK(parsed("seconds,speed (Mb/s)\n0,17.3\n", "t.csv").speed.empty());
+  CHECK_FALSE(parsed("seconds,speed_mbps\n0,17.3\n", "t.csv").up.empty());
 }
 
 TEST_CASE("trace files: what is refused is named with its line") {

@@ -41,8 +41,11 @@ constexpr char kCsv[] = "a.csv", kSvm[] = "a.svm", kNpy[] = "a.npy", kNpz[] = "a
 std::vector<std::string> csv_files() {
   return {"age;city;height;risk\n20;Oslo;1,5;high\n21;\"Rome; old\";1,7;low\n22;Oslo;;high\n",
           "a,b\n1,x\n2,y\n3,\"x\"\"y\"\n",
-          "\xEF\xBB\xBFtime\tname\n1700000000\t007\n1700000001\t7\n", "1 2 0\n3 4 1\n",
-          "\"a\",\"b\"\r\n\"1e-3\",\"N/A\"\r\n\"12\",\"x\"\r\n"};
+          "\xEF\xBB\xBFtime\tname\n1700000000\t007\n1700000001\t7\n",
+          "1 2 0\n3 4 1\n",
+          "\"a\",\"b\"\r\n\"1e-3\",\"N/A\"\r\n\"12\",\"x\"\r\n",
+          "x;z;y\nkg;cm;-\n1,5;007;a\n2,5;\"8;b\n3,5;9;a\n4,5;1\";b\n\xEF\xBB\xBFx;z;y\n",
+          "x,y\n1,\xCC\xEE\xF1\n2,\x84\xDC\x62\x93\n"};
 }
 std::vector<std::string> libsvm_files() {
   return {"1 1:0.5 3:2e-3\n0 2:7 # comment\n1 1:1 7:9\n", "+1 qid:3 1:1\n-1 qid:3 2:1\n"};

@@ -22,10 +22,13 @@ std::vector<std::string> tensor_files() {
              .metadata = {{"format", "pt"}}}));
   std::string ours = *read_file(path);
   std::string of_others = R"({"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]},)"
-                          R"("b":{"dtype":"BF16","shape":[],"data_offsets":[4,6]}})";
+                          R"("b":{"dtype":"BF16","shape":[],"data_offsets":[4,6]},)"
+                          R"("m":{"dtype":"BOOL","shape":[2],"data_offsets":[4,6]}})";
   std::string length(8, '\0');
   length[0] = static_cast<char>(of_others.size());
-  return {std::move(ours), length + of_others + "abcdef"};
+  const std::string index =
+      R"({"weight_map": {"a": "seed.safetensors", "dense1.bias": "seed.safetensors"}})";
+  return {std::move(ours), length + of_others + "abcdef", index};
 }
 
 // What can be read can be written again, as a graph, too.

@@ -94,7 +94,7 @@ TEST_CASE("data says what the first line is, and asks where it may be either") {
     return more.empty() ? process.err() : process.out();
   };
   CHECK(out({}) ==
-        "rubato: a.csv:1: may be names of columns, or a sample; set dataset.header = true (names) "
+        "rubato: a.csv:1: may be names of columns, or a sample; set --header true (names) "
         "or false\n");
   CHECK(out({"--header", "true"})
             .starts_with("a.csv: CSV, 2 samples; first line: names\n2 columns; the label is column "
@@ -132,7 +132,7 @@ TEST_CASE("data that cannot be used is one line and exit code 2") {
   };
   CHECK(line({"data", "absent.csv"}) == "rubato: absent.csv: No such file or directory\n");
   CHECK(line({"data", "people.csv", "--label", "rsk"}) ==
-        "rubato: people.csv:1: no column \"rsk\" for dataset.label_column; did you mean risk?\n");
+        "rubato: people.csv:1: no column \"rsk\" for --label; did you mean risk?\n");
   CHECK(line({"data", "people.csv", "other.csv", "--ignore", "age"}).starts_with("rubato: "));
   CHECK(line({"data", "people.csv", "--kind", "excel"}) ==
         "rubato: --kind excel: must be csv, libsvm, numpy, idx or images\n");

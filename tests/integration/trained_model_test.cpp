@@ -99,6 +99,11 @@ TEST_CASE("a model of compare --save predicts and is evaluated") {
   const auto classes = classes_of(with_labels);
   CHECK(read_text(place.path("p.csv")) == with_labels);
   REQUIRE(classes.size() == 200);
+  // Names alone are no samples, and no error.
+  const std::string all = flowers(200, 2, false);
+  place.write("names.csv", all.substr(0, all.find('\n') + 1));
+  run_well(place, {"predict", model, "--data", "names.csv"}, &out);
+  CHECK(out == with_labels.substr(0, with_labels.find('\n') + 1));
 
   std::istringstream rows(flowers(200, 2, true));
   std::string row;

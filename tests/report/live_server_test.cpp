@@ -309,6 +309,33 @@ TEST_CASE("live server: an address has one server") {
   CHECK(second.error().message.starts_with("--http " + address + ": cannot listen there"));
 }
 
+// Brotli at the level of the library takes seconds for a large page.
+TEST_CASE("live server: what readers take is packed by gzip or not at all") {
+  std::string data;
+  for (int i = 0; data.size() < kLarge; ++i) data += std::to_string(i * 7919) + ",";
+  const Served served(data);
+  struct Case {
+    std::string takes, packed;
+  };
+  for (const auto& [takes, packed] :
+       {Case{"br", ""}, Case{"gzip, deflate, br", "gzip"}, Case{"gzip, deflate, br, zstd", "gzip"},
+        Case{"br;q=1.0, gzip;q=0.8", "gzip"}, Case{"gzip", "gzip"}, Case{"br, zstd", ""},
+        Case{"identity", ""}, Case{"*", ""}}) {
+    CAPTURE(takes);
+    auto client = served.client();
+    client.set_decompress(false);
+    const httplib::Headers headers{{"Accept-Encoding", takes}};
+    const auto metrics = client.Get("/metrics", headers);
+    REQUIRE(metrics);
+    CHECK(metrics->get_header_value("Content-Encoding") == packed);
+    CHECK((metrics->body == "figure 1\n") == packed.empty());
+    const auto page = client.Get("/", headers);
+    REQUIRE(page);
+    CHECK(page->get_header_value("Content-Encoding").empty());
+    CHECK(page->body.size() == data.size() + 13);
+  }
+}
+
 TEST_CASE("live server: what the process does about broken pipes stays as it was") {
   const auto before = std::signal(SIGPIPE, SIG_DFL);
   {

@@ -51,7 +51,7 @@ TEST_CASE("release pictures: each dash is that of a model, and every byte is tex
   for (const std::string& picture : {lines, svg_figure({chart_of_all(false)})}) {
     CHECK(std::ranges::none_of(
         picture, [](char c) { return static_cast<unsigned char>(c) < ' ' && c != '\n'; }));
-    CHECK(picture.find("&lt;all&gt; &amp; \"more\"") != picture.npos);
+    CHECK(picture.find("&lt;all&gt; &amp; &quot;more&quot;") != picture.npos);
   }
 }
 

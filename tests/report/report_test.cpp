@@ -57,7 +57,7 @@ TEST_CASE("report: text from outside never becomes markup") {
   CHECK(count(page, "</script") == count(clean, "</script"));
   CHECK(count(page, "<!--") == count(clean, "<!--"));
   CHECK(count(page, "<img") == 0);
-  CHECK(page.find("<title>&lt;b&gt;\"edge\" &amp; co&lt;/b&gt; {{data}} - Rubato") !=
+  CHECK(page.find("<title>&lt;b&gt;&quot;edge&quot; &amp; co&lt;/b&gt; {{data}} - Rubato") !=
         std::string::npos);
   const json data = data_of(page);
   CHECK(data["cluster"] == hostile.cluster);

@@ -311,7 +311,7 @@ TEST_CASE("pictures show every contender, ranges, and a cross for what never arr
   CHECK(picture.starts_with("<svg xmlns="));
   CHECK(picture.ends_with("</svg>\n"));
   CHECK(picture == time_picture(results, summaries));
-  CHECK(picture.find("ADSP, \"ours\"") != picture.npos);
+  CHECK(picture.find("ADSP, &quot;ours&quot;") != picture.npos);
   CHECK(picture.find("\u2715 1/3") != picture.npos);
   CHECK(picture.find(">2/3</text>") != picture.npos);
   std::size_t marks = 0;

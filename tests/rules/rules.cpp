@@ -389,6 +389,8 @@ Violations banned_words(const SourceFile& file) {
     }
     if (kClocks.contains(word) && file.path != "base/time.cpp")
       report(line, word, "only base/time.cpp reads a clock");
+    if (word == "dump" && head.ends_with('.') && !test && file.path != "base/json.hpp")
+      report(line, word, "json_text() of base/json.hpp takes texts that are no UTF-8");
     const bool generator =
         kGenerators.contains(word) || word.starts_with("mt19937") ||
         (word.ends_with("_distribution") && head.ends_with("std::")) ||

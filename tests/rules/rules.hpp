@@ -45,8 +45,8 @@ Violations line_lengths(const SourceFile& file);
 Violations header_form(const SourceFile& file);
 
 // No new, delete or unfinished-work marker; no standard generator beside base/rng.cpp, no clock
-// beside base/time.cpp; no sleep in a test; no fmt::print in cli and report. Comments and literals
-// count for the marker only.
+// beside base/time.cpp; no dump() of JSON beside base/json.hpp; no sleep in a test; no
+// fmt::print in cli and report. Comments and literals count for the marker only.
 Violations banned_words(const SourceFile& file);
 
 // No semicolon in the name of a test case: CMake would split it in two, and neither half would run.

@@ -116,6 +116,9 @@ TEST_CASE("banned_words") {
   CHECK(count("tests/a/a.cpp", "std::this_thread::sleep_for(x);\n") == 1);
   CHECK(count("cli/a.cpp", "fmt::print(\"{}\", name);\n") == 1);
   CHECK(count("cli/a.cpp", "print_text(\"{}\", name);\n") == 0);
+  CHECK(count("cli/a.cpp", "print_json(all.dump(2));\n") == 1);
+  CHECK(count("base/json.hpp", "return json.dump(2);\n") == 0);
+  CHECK(count("tests/a/a.cpp", "json.dump(2);\n") == 0);
   CHECK(count("tests/a/a.cpp", "(void)::poll(nullptr, 0, 500);\n") == 1);
   CHECK(count("tests/a/a.cpp", "(void)::poll(&waits, 1, 500);\n") == 0);
 }

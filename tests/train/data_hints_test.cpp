@@ -6,6 +6,11 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/temp_directory.hpp"
+#include "train/data/table_files.hpp"
 
 namespace rubato::train {
 namespace {
@@ -198,6 +203,30 @@ TEST_CASE("hints: columns without values, all the same, or with digits that no n
   CHECK(hints(same) == "All targets are the same number, so there is nothing to learn");
 }
 
+TEST_CASE("hints: numbers that are written as codes are") {
+  const TempDirectory directory;
+  const auto hints = [&](const Words& fields) {
+    std::string text = "code,x,y\n";
+    for (const std::string& field : fields) text += field + ",0.5,a\n3,0.1,b\n";
+    return table_hints(read_csv(directory.write("a.csv", text), {}).value());
+  };
+  for (const std::string code : {"01067", "007", "00", "0815", "001", "0000001", "030", "09"}) {
+    CAPTURE(code);
+    const Words all = hints({"7", code, "8"});
+    REQUIRE(all.size() == 1);
+    CHECK(all[0].starts_with("Column \"code\" has numbers with zeros in front, such as \"" + code +
+                             "\", as codes have"));
+    CHECK(all[0].find("dataset.categorical = [\"code\"]") != std::string::npos);
+  }
+  for (const std::string number : {"0", "0.5", "-01", "10", "0e0", "+0", "0.01", "100"})
+    CHECK(hints({"7", number}).empty());
+  // Stated categories keep their zeros.
+  const RawTable table =
+      read_csv(directory.write("b.csv", "code,y\n01,a\n1,b\n"), {.categorical = {"code"}}).value();
+  CHECK(table_hints(table).empty());
+  CHECK(table.columns[0].words == Words{"01", "1"});
+}
+
 TEST_CASE("hints: a column that counts the samples, sorted by class or not") {
   RawTable table{.columns = {{.name = "id"}, {.name = "x"}}};
   for (int i = 0; i < 40; ++i) {
@@ -205,21 +234,21 @@ TEST_CASE("hints: a column that counts the samples, sorted by class or not") {
     table.values.push_back(std::sin(i));
     table.labels.emplace_back(i < 20 ? "a" : "b");
   }
-  CHECK(order_hints(table) ==
+  CHECK(table_hints(table) ==
         Words{"Column \"id\" counts the samples of the file, and these are sorted by class. If it "
               "is a number of the line, list it in dataset.ignore"});
   std::swap(table.labels[0], table.labels[39]);
-  CHECK(order_hints(table) == Words{"Column \"id\" counts the samples of the file. If it is a "
+  CHECK(table_hints(table) == Words{"Column \"id\" counts the samples of the file. If it is a "
                                     "number of the line, list it in dataset.ignore"});
   for (RawColumn& column : table.columns) column.name.clear();
   CHECK(
-      order_hints(table) ==
+      table_hints(table) ==
       Words{"Column \"0\" counts the samples of the file. If it is a number of the line, leave it "
             "out when you write the file"});
   table.sparse = true;  // LIBSVM counts from 1
-  CHECK(order_hints(table).at(0).starts_with("Column \"1\" counts"));
+  CHECK(table_hints(table).at(0).starts_with("Column \"1\" counts"));
   table.values[4] = 1500;
-  CHECK(order_hints(table).empty());
+  CHECK(table_hints(table).empty());
 }
 
 }  // namespace rubato::train

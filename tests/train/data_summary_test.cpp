@@ -259,8 +259,7 @@ TEST_CASE("a file that contradicts the agreed schema is refused in one line") {
   CHECK(refusal("age,town,risk\n20,Rome,low\n") ==
         ":1: no column \"city\", which the model needs; valid: age, town, risk");
   CHECK(refusal("age,city\n20,Rome\n") ==
-        ": has no column \"risk\" with the labels; add it, or name theirs in dataset.label_column "
-        "(evaluate --label)");
+        ": has no column \"risk\" with the labels; add it, or name theirs in dataset.label_column");
   // One class, another order and a value missing are no contradiction.
   const std::string path = directory.write("c.csv", "risk,age,city\nlow,,Oslo\n");
   const DataSplit split = load_local(path, schema, any_file(), 0, 1).value();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/temp_directory.hpp"
+#include "tests/train/npy.hpp"
 
 using rubato::TempDirectory;
 using rubato::train::DatasetOptions;
@@ -79,6 +80,44 @@ TEST_CASE("samples limits the training part only") {
   CHECK(split.train.size() == 500);
   CHECK(std::get<std::vector<std::uint8_t>>(split.train.features).size() == 500 * 784);
   CHECK(split.held_out.size() == 10'000);
+}
+
+// A sorted file is no fair sample of itself.
+TEST_CASE("samples are drawn by the seed in every format, with and without a second file") {
+  const TempDirectory directory;
+  std::string csv = "x,y\n", svm;
+  std::vector<double> npy;
+  for (int i = 0; i < 200; ++i) {
+    const int label = i < 100 ? 0 : 1;
+    csv += std::to_string(i) + (label == 0 ? ",no\n" : ",yes\n");
+    svm += std::to_string(label) + " 1:" + std::to_string(i) + ".5\n";
+    npy.insert(npy.end(), {i + 0.5, double(label)});
+  }
+  const std::string array = rubato::train::npy("<f8", "(200, 2)", npy);
+  const std::vector<std::string> files = {
+      directory.write("a.csv", csv), directory.write_gzip("a.csv.gz", csv),
+      directory.write("a.svm", svm), directory.write("a.txt", svm),
+      directory.write("a.npy", array)};
+  for (const std::string& path : files)
+    for (const bool second : {false, true})
+      for (const int samples : {20, 60}) {
+        CAPTURE(path);
+        CAPTURE(second);
+        DatasetOptions options;
+        options.kind = "";
+        options.path = path;
+        options.samples = samples;
+        options.held_out = second ? 0 : 0.2;
+        if (second) options.held_out_path = path;
+        const DataSplit split = load(options);
+        CHECK(split.train.size() == static_cast<std::size_t>(samples));
+        const auto ones = std::ranges::count(split.train.labels, 1);
+        CHECK(ones > samples / 5);
+        CHECK(ones < samples - samples / 5);
+        CHECK(floats(load(options).train) == floats(split.train));
+        CHECK(floats(load(options, 2).train) != floats(split.train));
+        CHECK(split.schema.class_samples.at(1) == static_cast<std::uint64_t>(ones));
+      }
 }
 
 TEST_CASE("gather copies the samples asked for, in that order") {

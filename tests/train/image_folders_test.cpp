@@ -301,6 +301,40 @@ TEST_CASE("folders: nothing is skipped in silence") {
         std::string::npos);
 }
 
+TEST_CASE("folders: what systems make by themselves is no class, and counted") {
+  const TempDirectory directory;
+  const auto put = [&](const std::string& folder, const std::string& name) {
+    std::filesystem::create_directories(directory.path(folder));
+    write_png(directory.path(folder + "/" + name), 2, 2, PNG_FORMAT_GRAY, filled(4, {9}));
+  };
+  const std::vector<std::string> systems = {"@eaDir",
+                                            "__MACOSX",
+                                            "#recycle",
+                                            "lost+found",
+                                            "@Recycle",
+                                            "$RECYCLE.BIN",
+                                            "FOUND.000",
+                                            "System Volume Information",
+                                            "#snapshot",
+                                            "LOST.DIR",
+                                            "@tmp",
+                                            "Network Trash Folder",
+                                            "RECYCLER",
+                                            "__pycache__",
+                                            "@Recently-Snapshot"};
+  put("cat", "a.png");
+  put("dog", "b.png");
+  put("@home", "c.png");  // a name like others
+  for (const std::string& name : systems) put(name, "x.png");
+  put("cat/@eaDir", "thumb.png");
+  std::filesystem::create_directories(directory.path("dog/lost+found"));
+  const auto images = read_image_folders(directory.path(), 0, 0);
+  REQUIRE_MESSAGE(images.has_value(), (images ? "" : images.error().message));
+  CHECK(images->labels == std::vector<std::string>{"@home", "cat", "dog"});
+  CHECK(images->left_out.count() == systems.size() + 1);
+  CHECK(images->left_out.text().starts_with("16 files left out: 16 in folders of the system ("));
+}
+
 TEST_CASE("folders: a name that no line can hold is shown with question marks, and is no class") {
   const TempDirectory directory;
   write_classes(directory);
@@ -326,7 +360,7 @@ TEST_CASE("folders: an unreadable image is refused, or left out up to a share") 
         "1 file left out: 1 unreadable (cat/broken.png: is none of PNG, JPEG, WebP, HEIC and AVIF; "
         "remove it, or convert it to PNG)");
   CHECK(problem_of(directory, 0.19) ==
-        ": 1 of 5 images cannot be read (20 %), more than dataset.skip_bad = 0.19 allows; the "
+        ": 1 of 5 images cannot be read (20.0 %), more than dataset.skip_bad = 0.19 allows; the "
         "first: " +
             directory.path("cat/broken.png") +
             ": is none of PNG, JPEG, WebP, HEIC and AVIF; remove it, or convert it to PNG");

@@ -105,8 +105,9 @@ TEST_CASE("images: each is what Pillow reads") {
 constexpr std::array<std::array<int, 3>, 4> kQuarters{
     {{200, 40, 40}, {40, 200, 40}, {40, 40, 200}, {220, 220, 60}}};
 
-// Returns: whether there is an encoder.
-bool write_heif(const std::string& path, heif_compression_format format, int height, int width) {
+// `orientation`: of EXIF data; 0: there are none. Returns: whether there is an encoder.
+bool write_heif(const std::string& path, heif_compression_format format, int height, int width,
+                int orientation = 0) {
   const std::unique_ptr<heif_context, void (*)(heif_context*)> context(heif_context_alloc(),
                                                                        &heif_context_free);
   heif_encoder* encoder = nullptr;
@@ -125,8 +126,17 @@ bool write_heif(const std::string& path, heif_compression_format format, int hei
       for (std::size_t c = 0; c < 3; ++c)
         plane[y * stride + 3 * x + static_cast<int>(c)] = static_cast<std::uint8_t>(
             kQuarters[static_cast<std::size_t>(2 * (2 * y / height) + 2 * x / width)][c]);
-  REQUIRE(heif_context_encode_image(context.get(), image, encoder, nullptr, nullptr).code ==
+  heif_image_handle* handle = nullptr;
+  REQUIRE(heif_context_encode_image(context.get(), image, encoder, nullptr, &handle).code ==
           heif_error_Ok);
+  if (orientation > 0) {
+    std::string exif("MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\0\0\0\0\0\0\0", 26);
+    exif[19] = static_cast<char>(orientation);
+    REQUIRE(heif_context_add_exif_metadata(context.get(), handle, exif.data(),
+                                           static_cast<int>(exif.size()))
+                .code == heif_error_Ok);
+  }
+  heif_image_handle_release(handle);
   REQUIRE(heif_context_write_to_file(context.get(), path.c_str()).code == heif_error_Ok);
   heif_image_release(image);
   heif_encoder_release(encoder);
@@ -159,6 +169,35 @@ TEST_CASE("images: HEIC and AVIF have the colours that were written") {
           std::string::npos);
     check_mutated(directory, name, rng);
   }
+}
+
+TEST_CASE("images: HEIC and AVIF that EXIF data alone turn are turned") {
+  const TempDirectory directory;
+  constexpr int kHeight = 48, kWidth = 64;
+  // The quarters at the top of the turned image, by the orientation.
+  constexpr std::array<std::array<std::size_t, 2>, 8> kTop{
+      {{0, 1}, {1, 0}, {3, 2}, {2, 3}, {0, 2}, {2, 0}, {3, 1}, {1, 3}}};
+  for (const auto& [format, name] :
+       {std::pair{heif_compression_HEVC, "a.heic"}, std::pair{heif_compression_AV1, "a.avif"}})
+    for (int orientation = 1; orientation <= 8; ++orientation) {
+      CAPTURE(name);
+      CAPTURE(orientation);
+      if (!write_heif(directory.path(name), format, kHeight, kWidth, orientation)) {
+        MESSAGE("left out: libheif has no encoder here");
+        break;
+      }
+      const Image image = read_image(directory.path(name)).value();
+      const bool lies = orientation >= 5;
+      const int height = lies ? kWidth : kHeight, width = lies ? kHeight : kWidth;
+      CHECK(image.shape == Shape{3, height, width});
+      for (std::size_t c = 0; c < 3; ++c)
+        for (std::size_t side = 0; side < 2; ++side) {
+          const auto at = c * kHeight * kWidth + static_cast<std::size_t>(height / 4 * width) +
+                          static_cast<std::size_t>(width) * (1 + 2 * side) / 4;
+          const auto top = kTop[static_cast<std::size_t>(orientation - 1)][side];
+          CHECK(std::abs(image.pixels[at] - kQuarters[top][c]) <= 6);
+        }
+    }
 }
 
 TEST_CASE("images: EXIF data that lie give no turn and read nothing beyond their end") {

@@ -2,7 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -195,6 +199,179 @@ TEST_CASE("model file: a missing tensor or another shape is one line that names 
   REQUIRE(read_parameters(path, spec, {"dense2.*"}, parameters));
   CHECK(parameters[0] == 0.0F);
   CHECK(parameters[25] == 7.0F);  // the first weight of dense2 stays
+}
+
+// A file of other programs: tensors of these types, with so many bytes of zeros each.
+std::string tensors_text(const std::vector<std::array<std::string, 3>>& tensors,
+                         const std::string& bytes = {}) {
+  std::string header = "{", data;
+  for (const auto& [name, type, shape] : tensors) {
+    const std::size_t size = type.ends_with("64")   ? 8
+                             : type.ends_with("32") ? 4
+                             : type.ends_with("16") ? 2
+                                                    : 1;
+    std::size_t count = 1;
+    for (std::size_t at = 0; at < shape.size(); ++at)
+      if (shape[at] != ',' && shape[at] != ' ') count *= static_cast<std::size_t>(shape[at] - '0');
+    header += (header.size() > 1 ? ",\"" : "\"") + name + "\":{\"dtype\":\"" + type +
+              "\",\"shape\":[" + shape + "],\"data_offsets\":[" + std::to_string(data.size()) +
+              "," + std::to_string(data.size() + size * count) + "]}";
+    data += std::string(size * count, '\0');
+  }
+  header += "}";
+  data.replace(0, bytes.size(), bytes);
+  const std::uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), 8) + header + data;
+}
+
+const std::vector<std::array<std::string, 3>> kNeeded = {{"dense1.weight", "F32", "5, 4"},
+                                                         {"dense1.bias", "F32", "5"},
+                                                         {"dense2.weight", "F32", "3, 5"},
+                                                         {"dense2.bias", "F32", "3"}};
+
+// What is said of a file that a run is to begin with, after its path.
+std::string start_refusal(const std::string& path, const std::vector<std::string>& fresh = {}) {
+  const ModelSpec& spec = every_kind()[0].spec;
+  std::vector<float> parameters(parameter_count(spec), 7.0F);
+  const auto read = read_parameters(path, spec, fresh, parameters);
+  if (read) return "";
+  CHECK(read.error().code == ErrorCode::BadInput);
+  return read.error().message.starts_with(path) ? read.error().message.substr(path.size())
+                                                : read.error().message;
+}
+
+TEST_CASE("model file: tensors that nobody needs stop nothing, whatever their type") {
+  const TempDirectory directory;
+  for (const std::string type : {"BOOL", "U8", "I8", "I16", "U16", "I32", "U32", "U64", "F8_E4M3",
+                                 "F8_E5M2", "I64", "F64", "C64"}) {
+    CAPTURE(type);
+    auto tensors = kNeeded;
+    tensors.push_back({"embeddings.position_ids", type, "1, 4"});
+    CHECK(start_refusal(directory.write("a.safetensors", tensors_text(tensors))).empty());
+    if (type == "F64") continue;
+    tensors = kNeeded;
+    tensors[1][1] = type;
+    const std::string path = directory.write("b.safetensors", tensors_text(tensors));
+    CHECK(start_refusal(path) == ": tensor dense1.bias is " + type + "; convert it to F32");
+    CHECK(start_refusal(path, {"dense1.*"}).empty());
+  }
+}
+
+TEST_CASE("model file: NaN and infinity are refused at once, with the tensor") {
+  const TempDirectory directory;
+  const auto bytes = [](auto value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  struct Bad {
+    std::string type, bytes;
+  };
+  const std::vector<Bad> cases = {
+      {"F32", bytes(std::nanf(""))},
+      {"F32", bytes(-std::nanf("1"))},
+      {"F32", bytes(kInf)},
+      {"F32", bytes(-kInf)},
+      {"F64", bytes(std::nan(""))},
+      {"F64", bytes(1e300)},  // beyond a float
+      {"F16", bytes(std::uint16_t{0x7C00})},
+      {"F16", bytes(std::uint16_t{0x7E01})},
+      {"BF16", bytes(std::uint16_t{0x7F80})},
+      {"BF16", bytes(std::uint16_t{0xFFC0})},
+  };
+  for (const auto& [type, value] : cases) {
+    CAPTURE(type);
+    auto tensors = kNeeded;
+    tensors[0][1] = type;
+    const std::string path = directory.write("a.safetensors", tensors_text(tensors, value));
+    CHECK(start_refusal(path) ==
+          ": tensor dense1.weight holds a value that is infinite or no number, as where a training "
+          "diverged; take an earlier model");
+    CHECK(start_refusal(path, {"dense1.weight"}).empty());
+  }
+  TrainedModel model = every_kind()[0];
+  model.parameters.back() = kInf;
+  REQUIRE(write_model(directory.path("m.safetensors"), model));
+  CHECK(refusal_of(directory.path("m.safetensors")).find("tensor dense2.bias holds a value") !=
+        std::string::npos);
+}
+
+TEST_CASE("model file: the shards of a model are one model") {
+  const TempDirectory directory;
+  const std::string first = "model-00001-of-00002.safetensors";
+  const std::string second = "model-00002-of-00002.safetensors";
+  const TrainedModel& model = every_kind()[0];
+  REQUIRE(write_model(directory.path("whole.safetensors"), model));
+  const SafeTensors whole = read_safetensors(directory.path("whole.safetensors")).value();
+  std::map<std::string, std::string> places;
+  SafeTensors parts[2];
+  for (const auto& [name, tensor] : whole.tensors) {
+    const bool in_second = name.starts_with("dense2");
+    places[name] = in_second ? second : first;
+    parts[in_second ? 1 : 0].tensors[name] = tensor;
+  }
+  REQUIRE(write_safetensors(directory.path(first), parts[0]));
+  REQUIRE(write_safetensors(directory.path(second), parts[1]));
+  const auto index = [&](const std::string& map) {
+    return directory.write("model.safetensors.index.json",
+                           "{\"metadata\": {\"total_size\": 1}, \"weight_map\": " + map + "}\n");
+  };
+  const auto map_of = [](const std::map<std::string, std::string>& all) {
+    std::string text = "{";
+    for (const auto& [name, file] : all)
+      text += (text.size() > 1 ? ", \"" : "\"") + name + "\": \"" + file + "\"";
+    return text + "}";
+  };
+  std::vector<float> parameters(model.parameters.size());
+  REQUIRE(read_parameters(index(map_of(places)), model.spec, {}, parameters));
+  CHECK(parameters == model.parameters);
+  CHECK(start_refusal(directory.path(first))
+            .ends_with(
+                "; it is one of several files: name the model.safetensors.index.json beside it"));
+  CHECK(start_refusal(index("{}")) == ": weight_map: names no file");
+  CHECK(start_refusal(index("[1]")) == ": weight_map: names no file");
+  CHECK(start_refusal(index("{\"a\": 1}")) == ": weight_map: tensor a has no file");
+  for (const char* file : {"../x", "/etc/passwd", "..", ".", "", "a/b"})
+    CHECK(start_refusal(index(std::string("{\"a\": \"") + file + "\"}")) ==
+          ": weight_map: \"" + std::string(file) + "\" is no file beside the index");
+  places["dense3.bias"] = second;
+  CHECK(start_refusal(index(map_of(places))).find("has no tensor dense3.bias, which") !=
+        std::string::npos);
+  places["dense3.bias"] = "model-00003.safetensors";
+  CHECK(start_refusal(index(map_of(places))).find("model-00003.safetensors: No such file") !=
+        std::string::npos);
+}
+
+TEST_CASE("model file: a file of another kind is named for what it is") {
+  const TempDirectory directory;
+  struct Other {
+    std::string name, bytes, is;
+  };
+  using namespace std::string_literals;
+  const std::vector<Other> cases = {
+      {"m.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:1\n",
+       "is a pointer of Git LFS; fetch the file by git lfs pull"},
+      {"m.safetensors", "<!DOCTYPE html><html>", "is a web page; if"},
+      {"m.safetensors", "\n  <html lang=en>", "is a web page; if"},
+      {"m.gguf", "GGUF\3\0\0\0\0\0\0\0"s, "is a GGUF file of llama.cpp"},
+      {"pytorch_model.bin", "PK\3\4\0\0\0\0\0\0archive/data.pkl"s, "is a checkpoint of PyTorch"},
+      {"m.pt", "\x80\2\x8a\nl\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."s, "is a checkpoint of PyTorch"},
+      {"model.onnx", "\x08\x07\x12\x07pytorch"s, "is an ONNX file; name"},
+      {"m.h5", "\x89HDF\r\n\x1a\n\0\0\0\0"s, "is an HDF5 file, as Keras writes"},
+      {"m.tflite", "\x1c\0\0\0TFL3\x14\0\x20\0"s, "is a model of TensorFlow Lite"},
+      {"m.npy", "\x93NUMPY\1\0\x76\0"s, "is a NumPy array"},
+      {"config.json", "{\"architectures\": [\"BertModel\"]}", "is a JSON file; name"},
+      {"m.safetensors.gz", "\x1f\x8b\x08\0\0\0\0\0\0\3"s, "is compressed by gzip; unpack it"},
+      {"m.safetensors", "hello", "is no model file, or a damaged one; name the model.safetensors"},
+      {"m.safetensors", "", "is empty; name the model.safetensors"},
+  };
+  for (const auto& [name, bytes, is] : cases) {
+    CAPTURE(name);
+    const std::string path = directory.write(name, bytes);
+    CHECK_MESSAGE(start_refusal(path).starts_with(": " + is), start_refusal(path));
+    CHECK(refusal_of(path).starts_with(path + ": " + is));
+  }
+  CHECK(start_refusal(directory.path("absent.safetensors")) == ": No such file or directory");
+  CHECK(start_refusal(directory.path()) == ": Is a directory");
 }
 
 TEST_CASE("model file: PyTorch's second LSTM bias is added to the first") {

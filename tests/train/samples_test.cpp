@@ -57,7 +57,32 @@ TEST_CASE("samples: labels are needed only where they are asked for") {
   CHECK(refused.error().message ==
         path +
             ": has no column \"risk\" with the labels; add it, or name theirs in "
-            "dataset.label_column (evaluate --label)");
+            "dataset.label_column");
+}
+
+TEST_CASE("samples: a file of names alone has nothing to predict, and is no error") {
+  const TempDirectory directory;
+  const auto split = load_dataset(csv(directory.write("train.csv", kTable)), 1).value();
+  for (const std::string names :
+       {"age,city,income\n", "age,city,income", "income,age,city,note\n",
+        "age,city,income,risk\r\n",
+        "\xEF\xBB\xBF"
+        "age,city,income\n",
+        "age;city;income\n", "age\tcity\tincome\n", "\"age\",\"city\",\"income\"\n\n\n"}) {
+    CAPTURE(names);
+    const std::string path = directory.write("new.csv", names);
+    const auto samples = read_samples(split.schema, path, Labels::IfThere);
+    REQUIRE_MESSAGE(samples.has_value(), (samples ? "" : samples.error().message));
+    CHECK(samples->data.size() == 0);
+    CHECK_FALSE(read_samples(split.schema, path, Labels::Needed).has_value());
+  }
+  const std::string labels = directory.write("new.csv", "age,city,income,risk\n");
+  CHECK(read_samples(split.schema, labels, Labels::Needed).error().message ==
+        labels + ": holds no samples");
+  // Neither is a file in which all is wrong, nor an empty one.
+  for (const char* text : {"", "\n", "age,city,income\nx,1,2\n"})
+    CHECK_FALSE(
+        read_samples(split.schema, directory.write("new.csv", text), Labels::IfThere).has_value());
 }
 
 TEST_CASE("samples: the label's column is named anew by name or index, whatever it is called") {

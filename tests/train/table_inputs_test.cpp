@@ -142,14 +142,15 @@ TEST_CASE("tables: what is stated holds") {
   CHECK(read("x,y\n1,a\n", text({.encoding = "UTF-9"}))
             .starts_with(": the encoding \"UTF-9\" is not known here"));
   CHECK(read("x,y\n1,a\n2,\xFF\n", text({.encoding = "UTF-8"})) ==
-        ":3: the text is not UTF-8 from here on; set the encoding");
+        ":3: the text is not UTF-8 from here on; set dataset.encoding");
 }
 
 TEST_CASE("tables: encodings are found, and said") {
   const std::string table = "x;y\n1;caf\xE9\n";
   CHECK(read(table) == "x | 1 -> caf\xC3\xA9 (separator \";\"; encoding WINDOWS-1252)");
   CHECK(read("x,y\n1,\x80\x93\n") == "x | 1 -> \xE2\x82\xAC\xE2\x80\x9C (encoding WINDOWS-1252)");
-  CHECK(read("x,y\n1,\x81\n") == "x | 1 -> \xC2\x81 (encoding ISO-8859-1)");
+  CHECK(read("x,y\n1,caf\xE9\n2,ol\xE9\n3,\x81\n") ==
+        "x | 1 -> caf\xC3\xA9 | 2 -> ol\xC3\xA9 | 3 -> \xC2\x81 (encoding ISO-8859-1)");
   CHECK(read("\xEF\xBB\xBFx,y\n1,caf\xC3\xA9\n") == "x | 1 -> caf\xC3\xA9 ");
   for (const bool little : {false, true})
     for (const bool mark : {false, true})
@@ -245,8 +246,10 @@ TEST_CASE("tables: numbers in other spellings") {
     CHECK_MESSAGE(of(field) == ":3: column \"x\": \"" + field + "\" is not a number (" + says + ")",
                   of(field));
   CHECK(read("x,y\nN/A,a\n5,b\n") ==
-        ":3: column \"x\": \"5\" is a number, but \"N/A\" above it is a text (if it stands for no "
-        "value, set dataset.missing = [\"N/A\"])");
+        ":2: column \"x\": \"N/A\" is not a number (if it stands for no value, set dataset.missing "
+        "= [\"N/A\"])");
+  for (const char* number : {"1.5D+01", "2.25d0", "-1D-3", "1.D+2", "+3.5D2", "4d+10"})
+    CHECK(of(number).ends_with("(a number with Fortran's D; write it as 1.5e+01)"));
   CHECK(read("x;y\n0,5;a\n1.5;b\n", {.rows = {.text = {.decimal = ","}}}) ==
         ":3: column \"x\": \"1.5\" is not a number (a number with a decimal point; set "
         "dataset.decimal = \".\")");
@@ -256,7 +259,8 @@ TEST_CASE("tables: numbers in other spellings") {
   // Quotes may have blanks around them.
   CHECK(read("x,z,y\n \"5\" ,1, \"a\"\n\t\"6\"\t, 2,\" b\" \n") == "x z | 5 1 -> a | 6 2 ->  b ");
   CHECK(read("x\ty\n \"5\" \t\"a\"\n\t\"b\"\n") == "x | 5 -> a |  -> b (separator tab)");
-  for (const std::string code : {"12-34", "7b", "A1", "red", "1.2.3", "18-25", "12 34", "18+"})
+  for (const std::string code :
+       {"12-34", "7b", "12D3", "A1", "red", "1.2.3", "18-25", "12 34", "18+"})
     CHECK(of(code).ends_with("mend it, or list the column in dataset.categorical"));
 }
 
@@ -273,12 +277,179 @@ TEST_CASE("tables: a share of lines may be wrong, and is counted and named") {
   CHECK(table.left_out.text().starts_with("2 lines left out: 2 unreadable (line 100: "));
   CHECK(with(0.019).error().message.starts_with(
       path +
-      ": 2 lines cannot be read (2 %), more than dataset.skip_bad = 0.019 allows; the first: " +
+      ": 2 lines cannot be read (2.0 %), more than dataset.skip_bad = 0.019 allows; the first: " +
       path + ":100: "));
   const std::string svm = directory.write("a.svm", "1 1:2\n0 1:x\n0 2:3\n");
   CHECK_FALSE(read_libsvm(svm, 0).has_value());
   CHECK(read_libsvm(svm, 0, {.skip_bad = 0.5}).value().labels ==
         std::vector<std::string>{"1", "0"});
+}
+
+// `first`: lines above 30 sound ones of two numbers and a label.
+std::string below(const std::string& first, const std::string& sound = "1.5,20,a\n2.5,30,b\n") {
+  std::string text = first;
+  for (int i = 0; i < 15; ++i) text += sound;
+  return text;
+}
+
+TEST_CASE("tables: one record never decides a column") {
+  const std::string names = "x,z,y\n";
+  const auto refused = [](const std::string& line, const std::string& column,
+                          const std::string& field) {
+    return ":" + line + ": column \"" + column + "\": \"" + field + "\" is not a number";
+  };
+  const std::vector<Case> cases = {
+      {below(names + "kg,cm,kind\n"), refused("2", "x", "kg")},
+      {below(names + "[V],[A],-\n"), refused("2", "x", "[V]")},
+      {below(names + "REAL,INTEGER,TEXT\n"), refused("2", "x", "REAL")},
+      {below(names + ",m/s,\n"), refused("2", "z", "m/s")},
+      {below(names + "?,counts,\n"), refused("2", "z", "counts")},
+      {below(names + "mean,mean,a\n"), refused("2", "x", "mean")},
+      {below(names + "3,none,a\n"), refused("2", "z", "none")},
+      {below(names + "err,err,a\nerr,err,b\nerr,err,a\n"), refused("2", "x", "err")},
+      {below(names + "1,2,a\n3,4,b\nx1,5,a\n"), refused("4", "x", "x1")},
+      {below("x;z;y\nkg;cm;-\n", "1,5;20;a\n2,25;3,5;b\n"), refused("2", "x", "kg")},
+      {below("x\tz\ty\nms\tV\t\n", "1\t20\ta\n2\t30\tb\n"), refused("2", "x", "ms")},
+      // The first hundred have no value.
+      {names +
+           [] {
+             std::string text;
+             for (int i = 0; i < 120; ++i) text += ",1,a\n";
+             return text + "oops,1,b\n" + below("");
+           }(),
+       refused("122", "x", "oops")},
+  };
+  for (const auto& [text, is] : cases) {
+    CAPTURE(text);
+    CHECK_MESSAGE(read(text).starts_with(is), read(text));
+  }
+  CHECK(read(cases[0].text).ends_with(". If the line holds units, remove it"));
+  CHECK(read(cases[6].text).ends_with("set dataset.missing = [\"none\"])"));
+  // A text among texts that are mostly no numbers is one of them; a number is not.
+  CHECK(
+      read("x,y\nred,a\nblue,b\n7,a\n", {.header = true}) ==
+      ":4: column \"x\": \"7\" is a number, but most of its column are texts such as \"red\"; mend "
+      "it, or list the column in dataset.categorical");
+  CHECK(read("x,y\n7,a\nred,b\nblue,a\n", {.header = true})
+            .starts_with(":2: column \"x\": \"7\" is a number, but"));
+}
+
+TEST_CASE("tables: one field never decides what decimals stand behind") {
+  const std::string sound = "1,5;2,25;a\n0,5;12,125;b\n";
+  const std::vector<Case> cases = {
+      {below("x;z;y\nkg;cm;-\n", sound), ":2: column \"x\": \"kg\""},
+      {below("x;z;y\n1.5;1,5;a\n", sound), ":2: column \"x\": \"1.5\""},
+      {below("x;z;y\n1.500;1,5;a\n", sound), ":2: column \"x\": \"1.500\""},
+      {below("x;z;y\n-0.5;-0.5;a\n", sound), ":2: column \"x\": \"-0.5\""},
+      {below("x;z;y\nn.a.;1,5;a\n", sound), ":2: column \"x\": \"n.a.\""},
+      {below("x;z;y\n1e3;NULL;a\n", sound), ":2: column \"z\": \"NULL\""},
+      {below("x;z;y\n1,234.5;1;a\n", sound), ":2: column \"x\": \"1,234.5\""},
+      {below("x;z;y\n1.5;1,5;a\n", "1.5;2;a\n2.5;3;b\n"), ":2: column \"z\": \"1,5\""},
+  };
+  for (const auto& [text, is] : cases) {
+    CAPTURE(text);
+    CHECK_MESSAGE(read(text).starts_with(is), read(text));
+  }
+}
+
+TEST_CASE("tables: a quote that takes other lines in is refused with both line numbers") {
+  const std::string open = ":3: a quote opens in line 3 and ";
+  const std::string never = "is never closed, up to line ", closes = "closes in line ";
+  const std::string names = "x,note,y\n1,ok,a\n";
+  const std::vector<Case> cases = {
+      {names + "2,\"oh,b\n3,ok,a\n4,ok,b\n", open + never + "5"},
+      {names + "2,\"oh,b\n3,ok,a\n4,ok,b", open + never + "5"},
+      {names + "2,\"oh,b\n3,\"ok\",a\n", open + closes + "4 with text behind it"},
+      {names + "2,\"oh,b\n3,ok\",a\n4,ok,b\n", open + closes + "4, and 2 of these lines look"},
+      {names + "2,\"oh,b\n3,ok,a\n4,ok,b\n5,end\",a\n", open + closes + "6, and 4 of these lines"},
+      {names + "2,\"oh,b\n3,so \"\"so\"\",a\n4,end\",b\n", open + closes + "5, and 3 of"},
+      {names + "2,oh,\"b\n3,ok,a\n4,ok,b\"\n", open + closes + "5, and 3 of"},
+      {names + "\"2,oh,b\n3,ok,a\n4\",ok,b\n", open + closes + "5, and 3 of"},
+      {"x;note;y\n1;ok;a\n2;\"oh;b\n3;ok;a\n4;end\";b\n5;ok;a\n", open + closes + "5, and 3 of"},
+      {"x\tnote\ty\n1\tok\ta\n2\t\"oh\tb\n3\tok\ta\n", open + never + "4"},
+      {names + "2,\"say \\\"hi\\\"\",a\n", ":3: a quote closes with text behind it; quotes within"},
+      {"x,note,y\n\"1,ok,a\n2,ok,b\n3,ok\",a\n4,ok,b\n",
+       ":2: a quote opens in line 2 and closes in line 4"},
+      {"x;note;y\n\"1;ok;a\n2;ok;b\n3;ok;a\n", ":2: a quote opens in line 2 and " + never + "4"},
+  };
+  for (const auto& [text, is] : cases) {
+    CAPTURE(text);
+    CHECK_MESSAGE(read(text).starts_with(is), read(text));
+  }
+  // Lines of one text are no samples.
+  for (const char* note : {"a\nb", "Hello,\nyou, there", "1,2\n3", "first\n2, second, third\nend",
+                           "a,b\nc,d\ne,f", "\n\n", "x\n,,,\ny", "cm\n(or m)"}) {
+    CAPTURE(note);
+    CHECK(read(names + "2,\"" + note + "\",b\n3,ok,a\n").find("a quote") == std::string::npos);
+  }
+}
+
+TEST_CASE("tables: files joined with their byte-order marks") {
+  const std::string mark = "\xEF\xBB\xBF", names = mark + "x,y\n", rows = "1,a\n2,b\n";
+  const std::string again = "the line of names comes again, as where files were joined; remove it";
+  const std::string is = "x | 1 -> a | 2 -> b | 1 -> a | 2 -> b ";
+  const std::string said = "(1 byte-order mark within, as of joined files)";
+  const std::vector<Case> cases = {
+      {names + rows + mark + rows, is + said},
+      {"x,y\n" + rows + mark + rows, is + said},
+      {mark + names + rows + rows, is + said},
+      {names + rows + rows + mark, is + said},
+      {names + rows + mark + mark + rows, is + "(2 byte-order marks within, as of joined files)"},
+      {names + rows + mark + "\n" + rows, is + said},
+      {names + rows + names + rows, ":4: " + again},
+      {mark + "x;y\r\n1;a\r\n2;b\r\n" + mark + "x;y\r\n1;a\r\n", ":4: " + again},
+      {utf_16("x,y\n1,a\n2,b\n", true, true) + utf_16("1,a\n2,b\n", true, true),
+       is + "(1 byte-order mark within, as of joined files; encoding UTF-16LE)"},
+  };
+  for (const auto& [text, wanted] : cases) {
+    CAPTURE(text);
+    CHECK_MESSAGE(read(text) == wanted, read(text));
+  }
+}
+
+TEST_CASE("tables: a text that is no western one is never read as one") {
+  const auto with = [](const std::string& words) { return read("x,y\n" + words); };
+  const std::vector<std::string> foreign = {
+      "1,\xCC\xEE\xF1\xEA\xE2\xE0\n2,\xD2\xF3\xEB\xE0\n",  // Windows-1251
+      "1,\xED\xCF\xD3\xCB\xD7\xC1\n2,\xF4\xD5\xCC\xC1\n",  // KOI8-R
+      "1,\x8C\xAE\xE1\xAA\xA2\xA0\n2,\x92\xE3\xAB\xA0\n",  // CP866
+      "1,\xB1\xB1\xBE\xA9\n2,\xC9\xCF\xBA\xA3\n",          // GB18030
+      "1,\xC4\xD0\n2,\xC5\xAE\n",                          // a man, a woman
+      "1,\xA5\x5F\xA8\xCA\n2,\xB0\xAA\xB6\xAF\n",          // BIG5
+      "1,\x93\x8C\x8B\x9E\n2,\x91\xE5\x8D\xE3\n",          // Shift-JIS
+      "1,\x83\x65\x83\x58\x83\x67\n2,a\n",                 // and katakana
+      "1,\xBC\xAD\xBF\xEF\n2,\xBA\xCE\xBB\xEA\n",          // EUC-KR
+      "1,\xC1\xE8\xDE\xED\xE1\n2,\xD0\xDC\xF4\xF1\xE1\n",  // Windows-1253
+      "1,\xE4\xF0\xEE\n2,\xEC\xE0\n",                      // of them two letters
+      "1,M\x81nchen\n2,K\x94ln\n",                         // CP850
+  };
+  for (const std::string& words : foreign) {
+    CAPTURE(words);
+    CHECK_MESSAGE(
+        with(words).starts_with(":2: the text is no UTF-8, and no western one from its looks; set "
+                                "dataset.encoding, such as \"WINDOWS-1251\""),
+        with(words));
+  }
+  CHECK(read("x,y\n" + foreign[0], {.rows = {.text = {.encoding = "WINDOWS-1251"}}}) ==
+        "x | 1 -> \u041C\u043E\u0441\u043A\u0432\u0430 | 2 -> \u0422\u0443\u043B\u0430 (encoding "
+        "WINDOWS-1251)");
+  const std::vector<std::string> western = {
+      "1,M\xFCnchen\n2,K\xF6ln\n",
+      "1,p\xE4\xE4\n2,m\xE4\xE4r\xE4\n",            // Finnish
+      "1,\xE9t\xE9\n2,cr\xE9\xE9\n",                // French
+      "1,\xC5rhus\n2,\xD8\n",                       // Danish
+      "1,20 \xB0\x43\n2,5 \xB5m\n",                 // units
+      "1,\x84\xDC\x62ung\x93\n2,l\x92\xE9t\xE9\n",  // in quotes
+      "1,\xBFQu\xE9?\n2,\xA1S\xED!\n",              // Spanish
+      "1,10 \x80\n2,5\x96\x37\n",                   // an amount, a span
+      "1,col\xB7lecci\xF3\n2,W/m\xB2K\n",
+      "1,\xA3\n2,\xA3\xA3\n3,\xA3\xA3\xA3\n",  // how dear
+      "1,\xA7\xA7 5\n2,\x80\x80\n",
+  };
+  for (const std::string& words : western) {
+    CAPTURE(words);
+    CHECK_MESSAGE(with(words).ends_with("(encoding WINDOWS-1252)"), with(words));
+  }
 }
 
 TEST_CASE("tables: what is wrong is said in one line, whatever the file holds") {
@@ -287,11 +458,11 @@ TEST_CASE("tables: what is wrong is said in one line, whatever the file holds") 
   const std::string message =
       path +
       ":3: column \"x\": \"2?3?[31m\" is not a number; mend it, or list the column in "
-      "dataset.categorical";
+      "dataset.categorical; its quotes go on to line 4";
   CHECK(read_raw(path, {.kind = "csv"}).error().message == message);
   const InputSchema schema{.shape = {1, 1, 1}, .columns = {{.name = "x"}}, .classes = {"a", "b"}};
   CHECK(read_raw_as(path, schema, {.kind = "csv"}, Unknown::Refuse).error().message ==
-        message.substr(0, message.find(';')));
+        message.substr(0, message.find(';')) + "; its quotes go on to line 4");
 }
 
 TEST_CASE("tables: lines that are no samples are said") {

@@ -88,6 +88,8 @@ struct Look {
   bool is_nearly_table() const {
     return fields >= 2 && count() - equal <= std::max<std::size_t>(count() / 10, count() > 2);
   }
+  // A table up to a quote that does not end as it should.
+  bool is_begun_table() const { return fields >= 2 && broken && equal + 1 == count(); }
 };
 
 Look look(std::string_view text, char separator) {
@@ -128,9 +130,9 @@ bool is_clean(const Look& of, const std::vector<char>& separators) {
       of.records, [&](const Fields& record) { return std::ranges::any_of(record, foreign); });
 }
 
-// Those under which the text is a table; else those under which it nearly is.
+// Those under which the text is a table; else those under which it nearly is, or begins as one.
 std::vector<Look> fitting_looks(std::string_view text) {
-  std::vector<Look> tables, near;
+  std::vector<Look> tables, near, begun;
   for (const char separator : kSeparators) {
     if (separator == ' ' && !(tables.empty() && near.empty())) break;
     Look of = look(text, separator);
@@ -140,8 +142,11 @@ std::vector<Look> fitting_looks(std::string_view text) {
       tables.push_back(std::move(of));
     else if (of.is_nearly_table())
       near.push_back(std::move(of));
+    else if (of.is_begun_table())
+      begun.push_back(std::move(of));
   }
-  return tables.empty() ? near : tables;
+  if (!tables.empty()) return tables;
+  return near.empty() ? begun : near;
 }
 
 tl::expected<Look, std::string> find_separator(std::string_view text) {
@@ -161,31 +166,38 @@ tl::expected<Look, std::string> find_separator(std::string_view text) {
                                     separator_name(fitting[1].separator)));
 }
 
-// What the numbers of a column say of decimals.
+// What most numbers of a column say of decimals.
 struct Decimals {
-  bool point = false;        // some have a point, or groups of digits between commas
-  bool comma = false;        // some have a comma that no group of digits stands behind
+  bool point = false;        // they have a point, or groups of digits between commas
+  bool comma = false;        // they have a comma that no group of digits stands behind
   std::string grouped = {};  // the first that may be either
 };
 
 Decimals decimals_of(const Look& of, std::size_t column) {
   Decimals found;
+  std::size_t points = 0, commas = 0, numbers = 0, texts = 0;
   for (std::size_t row = 0; row < of.records.size(); ++row) {
     const Fields& record = of.records[row];
     if (record.size() != of.fields || is_missing(record[column])) continue;
     const std::string& field = record[column];
     bool grouped = false;
+    ++numbers;
     if (parse_number<double>(field)) {
-      found.point = found.point || field.find('.') != field.npos;
+      points += field.find('.') != field.npos ? 1 : 0;
     } else if (decimals_after_comma(field, grouped) > 0) {
-      found.comma = found.comma || !grouped;
+      commas += grouped ? 0 : 1;
       if (grouped && found.grouped.empty()) found.grouped = field;
     } else if (is_grouped(field, ',')) {  // 1,234.5
-      found.point = true;
-    } else if (row > 0) {  // a column of texts; the first line may be names
-      return {};
+      ++points;
+    } else {
+      --numbers;
+      texts += row > 0 ? 1 : 0;  // the first line may be names
     }
   }
+  if (texts > 0 && texts >= numbers) return {};
+  if (10 * texts > numbers) found.grouped.clear();  // they may be texts, too
+  found.comma = commas > points;
+  found.point = points > 0 && !found.comma;
   return found;
 }
 
@@ -218,6 +230,12 @@ tl::expected<char, std::string> stated_separator(const std::string& stated) {
       stated));
 }
 
+// What becomes of a quote: within one line, or from one line to another.
+std::string lines_text(std::size_t first, std::size_t last, std::string_view in_one,
+                       fmt::format_string<std::size_t&, std::size_t&> in_two) {
+  return first == last ? std::string(in_one) : fmt::format(in_two, first, last);
+}
+
 // --- texts that are meant as numbers -----------------------------------------------------------
 
 constexpr std::string_view kGroupMarks = ",.' _";
@@ -243,6 +261,16 @@ bool is_date(std::string_view field) {
       if (rest.empty() || rest[0] == ' ' || rest[0] == 'T' || rest[0] == ':') return true;
     }
   return false;
+}
+
+// "1.5D+01" and "2d-3" of Fortran, but not the code 12D3.
+bool is_fortran(std::string_view field) {
+  const auto at = field.find_first_of("dD");
+  if (at == field.npos || at + 1 == field.size()) return false;
+  const bool meant = field.find('.') < at || field[at + 1] == '+' || field[at + 1] == '-';
+  std::string written(field);
+  written[at] = 'e';
+  return meant && parse_number<double>(written).has_value();
 }
 
 bool is_no_value(std::string_view field) {
@@ -407,7 +435,12 @@ std::string looks_like(std::string_view field) {
   if (text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') &&
       text.find_first_not_of("0123456789abcdefABCDEF", 2) == text.npos)
     return "a hexadecimal number; write it in decimal digits";
+  if (is_fortran(text)) return "a number with Fortran's D; write it as 1.5e+01";
   return text.empty() ? "" : looks_like_more_than_number(text);
+}
+
+bool has_leading_zero(std::string_view field) {
+  return field.size() > 1 && field[0] == '0' && std::ranges::all_of(field, is_digit);
 }
 
 bool is_plain_number(std::string_view field) {
@@ -479,6 +512,8 @@ tl::expected<std::optional<Fields>, std::string> CsvReader::next() {
   }
   if (text_.empty()) return std::nullopt;
   line_ = next_line_;
+  written_ = text_;
+  inner_before_ = inner_lines_;
   Fields fields;
   for (;;) {
     if (const std::size_t blanks = blanks_before('"'); blanks != std::string_view::npos) {
@@ -500,6 +535,17 @@ tl::expected<std::optional<Fields>, std::string> CsvReader::next() {
       return fields;
     }
   }
+}
+
+std::vector<std::string_view> CsvReader::lines_as_written() const {
+  std::vector<std::string_view> lines;
+  if (inner_lines_ == inner_before_) return lines;
+  std::string_view rest = written_.substr(0, written_.size() - text_.size());
+  while (!rest.empty()) {
+    lines.push_back(rest.substr(0, rest.find('\n')));
+    rest.remove_prefix(std::min(lines.back().size() + 1, rest.size()));
+  }
+  return lines;
 }
 
 void CsvReader::advance() {
@@ -530,9 +576,14 @@ std::string CsvReader::plain_field() {
 
 tl::expected<std::string, std::string> CsvReader::quoted_field() {
   std::string field;
+  const std::size_t opens = next_line_;
   advance();
   for (;;) {
-    if (text_.empty()) return tl::unexpected<std::string>("a quote is never closed");
+    if (text_.empty())
+      return tl::unexpected(fmt::format(
+          "a quote {}; close it, or write \"\" for a quote within a text",
+          lines_text(opens, next_line_ - (field.ends_with('\n') ? 1 : 0), "is never closed",
+                     "opens in line {} and is never closed, up to line {}")));
     const char c = text_.front();
     advance();
     if (c == '\n') ++inner_lines_;
@@ -550,7 +601,13 @@ tl::expected<std::string, std::string> CsvReader::quoted_field() {
       if (const std::size_t blanks = blanks_before(end); blanks != text_.npos)
         text_.remove_prefix(blanks);
   if (!text_.empty() && text_.front() != '\n' && !separates(text_.front()))
-    return tl::unexpected<std::string>("text after a closing quote");
+    return tl::unexpected(fmt::format(
+        "a quote {}; {}",
+        lines_text(opens, next_line_, "closes with text behind it",
+                   "opens in line {} and closes in line {} with text behind it"),
+        field.ends_with('\\') ? "quotes within a text are written \"\", not \\\" (Spark: "
+                                "option(\"escape\", \"\\\"\"))"
+                              : "write \"\" for a quote within a text"));
   return field;
 }
 

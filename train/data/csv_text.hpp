@@ -47,6 +47,8 @@ class CsvReader {
   // Errors: what is wrong with the record that starts at line().
   tl::expected<std::optional<Fields>, std::string> next();
   std::size_t line() const { return line_; }
+  // The lines of that record as they are written, if it has line ends within quotes; else none.
+  std::vector<std::string_view> lines_as_written() const;
   // Line ends within quotes so far: so many lines more than records.
   std::size_t inner_lines() const { return inner_lines_; }
   const CsvFormat& format() const { return *format_; }
@@ -59,12 +61,17 @@ class CsvReader {
   std::string plain_field();
   tl::expected<std::string, std::string> quoted_field();
 
-  std::string_view text_;
+  std::string_view text_;     // what is left
+  std::string_view written_;  // from the begin of the record that starts at line()
   const CsvFormat* format_;
   std::size_t line_ = 0;
   std::size_t next_line_ = 1;
   std::size_t inner_lines_ = 0;
+  std::size_t inner_before_ = 0;  // inner_lines_ when the record began
 };
+
+// "052": digits of which the first of several is 0, as codes have.
+bool has_leading_zero(std::string_view field);
 
 bool is_digit(char c);  // 0 to 9, whatever the locale
 // Without the blanks around it.

@@ -217,6 +217,7 @@ Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,
   if (kind == "csv" && !schema.pixels) {
     RowOptions rows = rows_of(options);
     rows.text.missing = with_more(std::move(rows.text.missing), schema.missing);
+    rows.may_be_empty = unknown == Unknown::Count;
     return as_raw(read_csv_as(path, schema, unknown,
                               {.header = options.header,
                                .label_column = options.label_column,

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "base/quote.hpp"
+#include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "base/words.hpp"
 #include "train/data/csv_text.hpp"
@@ -335,6 +337,36 @@ bool sorted_by_class(const Words& labels) {
   return distinct.size() > 1 && changes + 1 == distinct.size();
 }
 
+// Numbers such as 052 of a column.
+void add_code_hints(const RawTable& table, Words& hints) {
+  for (const RawColumn& column : table.columns) {
+    if (column.text || column.leading_zero.empty()) continue;
+    const std::string name =
+        shown_name(column.name, static_cast<std::size_t>(&column - table.columns.data()), false);
+    hints.push_back(printable(fmt::format(
+        "Column \"{0}\" has numbers with zeros in front, such as \"{1}\", as codes have. They "
+        "count "
+        "by their value; if they name something, set dataset.categorical = [{2}] (up to 1,000 "
+        "categories)",
+        name, column.leading_zero, toml_text(name))));
+  }
+}
+
+void add_order_hints(const RawTable& table, Words& hints) {
+  // No column of zeros counts, and no channel.
+  if (table.rows() < kFewRows || table.entries || table.steps > 1) return;
+  Words counting;
+  for (std::size_t c = 0; c < table.columns.size(); ++c)
+    if (counts_samples(table, c))
+      counting.push_back(shown_name(table.columns[c].name, c, table.sparse));
+  if (counting.empty()) return;
+  hints.push_back(
+      fmt::format("{} {} the samples of the file{}. If it is a number of the line, {}",
+                  columns_named("Column", counting), counting.size() == 1 ? "counts" : "count",
+                  sorted_by_class(table.labels) ? ", and these are sorted by class" : "",
+                  leave_out(table.columns.front().name.empty(), 1)));
+}
+
 }  // namespace
 
 std::vector<std::string> data_hints(const DataSummary& all, const DatasetOptions& options) {
@@ -348,18 +380,11 @@ std::vector<std::string> data_hints(const DataSummary& all, const DatasetOptions
   return hints;
 }
 
-std::vector<std::string> order_hints(const RawTable& table) {
-  // No column of zeros counts, and no channel.
-  if (table.rows() < kFewRows || table.entries || table.steps > 1) return {};
-  Words counting;
-  for (std::size_t c = 0; c < table.columns.size(); ++c)
-    if (counts_samples(table, c))
-      counting.push_back(shown_name(table.columns[c].name, c, table.sparse));
-  if (counting.empty()) return {};
-  return {fmt::format("{} {} the samples of the file{}. If it is a number of the line, {}",
-                      columns_named("Column", counting), counting.size() == 1 ? "counts" : "count",
-                      sorted_by_class(table.labels) ? ", and these are sorted by class" : "",
-                      leave_out(table.columns.front().name.empty(), 1))};
+std::vector<std::string> table_hints(const RawTable& table) {
+  Words hints;
+  add_order_hints(table, hints);
+  add_code_hints(table, hints);
+  return hints;
 }
 
 }  // namespace rubato::train

@@ -14,7 +14,8 @@ namespace rubato::train {
 // Of the samples of all boxes together.
 std::vector<std::string> data_hints(const DataSummary& all, const DatasetOptions& options);
 
-// Of the order of a table's samples, which a summary does not have: columns that count them.
-std::vector<std::string> order_hints(const RawTable& table);
+// Of a table's samples, what a summary does not have: columns that count them, and numbers that are
+// written as codes.
+std::vector<std::string> table_hints(const RawTable& table);
 
 }  // namespace rubato::train

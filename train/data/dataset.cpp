@@ -198,7 +198,7 @@ Result<DataSplit> load_file(const DatasetOptions& stated, std::uint64_t seed) {
     schema = std::move(*agreed);
     split.hints = data_hints(summary, options);
     if (const auto* table = std::get_if<RawTable>(&raw))
-      for (std::string& hint : order_hints(*table)) split.hints.push_back(std::move(hint));
+      for (std::string& hint : table_hints(*table)) split.hints.push_back(std::move(hint));
   }
   if (known.inputs && !known.all()) {  // in the columns that are known
     RUBATO_ASSIGN(raw, read_part(options, "dataset.path", options.path, &schema));
@@ -277,13 +277,13 @@ InputSchema image_schema(const Dataset& images, const std::vector<std::string>& 
           .classes = classes};
 }
 
-void keep_first(Dataset& dataset, std::size_t samples) {
+// So many samples that the seed draws, in the order of the file: a file may be sorted by class.
+void keep_drawn(Dataset& dataset, std::size_t samples, std::uint64_t seed) {
   if (dataset.size() <= samples) return;
-  if (dataset.task() == Task::Classification) dataset.labels.resize(samples);
-  if (dataset.task() == Task::Regression) dataset.targets.resize(samples);
-  if (!dataset.weights.empty()) dataset.weights.resize(samples);
-  const auto count = static_cast<std::size_t>(dataset.shape.count());
-  std::visit([&](auto& values) { keep_first_rows(values, samples, count); }, dataset.features);
+  std::vector<std::uint32_t> drawn = shuffled(dataset.size(), seed);
+  drawn.resize(samples);
+  std::ranges::sort(drawn);
+  dataset = subset(dataset, drawn);
 }
 
 // to [one sample] <- the row, as a model takes it.
@@ -404,7 +404,7 @@ Result<DataSplit> load_dataset(const DatasetOptions& stated, std::uint64_t seed)
   }
   const bool built_in_images = options.kind == "fashion-mnist" || options.kind == "cifar-10";
   if (built_in_images) RUBATO_TRY(standardize_pixels(options, split));
-  if (options.samples > 0) keep_first(split.train, static_cast<std::size_t>(options.samples));
+  if (options.samples > 0) keep_drawn(split.train, static_cast<std::size_t>(options.samples), seed);
   if (split.train.size() == 0)
     return fail(ErrorCode::BadInput, fmt::format("dataset.held_out = {}: leaves no training "
                                                  "samples; lower it",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
@@ -104,6 +105,28 @@ std::uint64_t files_below(const fs::path& folder) {
   return files;
 }
 
+// Whether systems and programs make a folder of this name by themselves: for previews, for what is
+// deleted, for files without a name. Nobody means a class by it.
+bool is_of_system(std::string_view name) {
+  constexpr std::array<std::string_view, 15> kNames = {"@eadir",
+                                                       "@tmp",
+                                                       "@recycle",
+                                                       "@recently-snapshot",
+                                                       "#recycle",
+                                                       "#snapshot",
+                                                       "__macosx",
+                                                       "__pycache__",
+                                                       "lost+found",
+                                                       "lost.dir",
+                                                       "found.000",
+                                                       "$recycle.bin",
+                                                       "recycler",
+                                                       "system volume information",
+                                                       "network trash folder"};
+  const std::string word = lower_case(name);
+  return std::ranges::find(kNames, word) != kNames.end();
+}
+
 // `top`: the directory that is read.
 Result<Listing> list(const fs::path& folder, const fs::path& top) {
   std::vector<fs::path> all;
@@ -123,6 +146,9 @@ Result<Listing> list(const fs::path& folder, const fs::path& top) {
     const bool is_folder = fs::is_directory(path, none);
     if (path.filename().string().starts_with('.')) {
       leave_out("hidden", is_folder ? files_below(path) : 1);
+    } else if (is_folder && is_of_system(path.filename().string())) {
+      if (const std::uint64_t files = files_below(path); files > 0)
+        leave_out("in folders of the system", files);
     } else if (is_folder) {
       listing.folders.push_back(path);
     } else if (fs::exists(path, none) && !fs::is_regular_file(path, none)) {

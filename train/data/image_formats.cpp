@@ -359,7 +359,36 @@ tl::unexpected<Error> heif_failure(const std::string& path, const heif_error& er
                                    : fmt::format("is no sound HEIC or AVIF image ({})", why));
 }
 
-// The library turns the image itself.
+// The content of a box of the file's highest level (ISO 14496-12: size, type, content).
+std::string_view box_of(std::string_view bytes, std::string_view type) {
+  while (bytes.size() >= 8) {
+    std::uint64_t size = 0;
+    for (int i = 0; i < 4; ++i) size = size << 8 | static_cast<unsigned char>(bytes[i]);
+    if (size < 8 || size > bytes.size()) size = bytes.size();  // up to the end, or beyond 4 GiB
+    if (bytes.substr(4, 4) == type) return bytes.substr(8, size - 8);
+    bytes.remove_prefix(size);
+  }
+  return {};
+}
+
+// How an image is still to be turned. The library turns what properties of the file say (irot,
+// imir); where there are none, the EXIF data count.
+int heif_orientation(const heif_image_handle* handle, std::string_view bytes) {
+  const std::string_view meta = box_of(bytes, "meta");
+  for (const std::string_view turns : {"irot", "imir"})
+    if (meta.find(turns) != meta.npos) return 1;
+  heif_item_id id = 0;
+  if (heif_image_handle_get_list_of_metadata_block_IDs(handle, "Exif", &id, 1) != 1) return 1;
+  std::string data(heif_image_handle_get_metadata_size(handle, id), '\0');
+  if (data.size() < 4 || data.size() > bytes.size() ||
+      heif_image_handle_get_metadata(handle, id, data.data()).code != heif_error_Ok)
+    return 1;
+  std::uint64_t offset = 0;
+  for (std::size_t i = 0; i < 4; ++i) offset = offset << 8 | static_cast<unsigned char>(data[i]);
+  return exif_orientation(
+      std::string_view(data).substr(std::min<std::uint64_t>(4 + offset, data.size())));
+}
+
 Result<Image> read_heif(const std::string& path, const std::string& bytes) {
   const std::unique_ptr<heif_context, void (*)(heif_context*)> context(heif_context_alloc(),
                                                                        &heif_context_free);
@@ -401,7 +430,7 @@ Result<Image> read_heif(const std::string& path, const std::string& bytes) {
     mixed.values.insert(mixed.values.end(), line, line + row);
   }
   image.pixels = planar(mixed);
-  return image;
+  return upright(std::move(image), heif_orientation(handle.get(), bytes));
 }
 
 // --- which format --------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "base/words.hpp"
 
@@ -60,9 +61,9 @@ Result<void> LeftOut::check_unreadable(std::size_t read, double most, const std:
   const auto wrong = static_cast<double>(unreadable), all = wrong + static_cast<double>(read);
   if (wrong <= most * all) return {};
   return fail(ErrorCode::BadInput,
-              fmt::format("{}: {} cannot be read ({:.2g} %), more than dataset.skip_bad = {} "
+              fmt::format("{}: {} cannot be read ({}), more than dataset.skip_bad = {} "
                           "allows; the first: {}",
-                          path, what, 100 * wrong / all, most, first));
+                          path, what, percent_text(wrong / all), most, first));
 }
 
 std::string LeftOut::text() const {

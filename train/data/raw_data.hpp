@@ -26,6 +26,7 @@ struct RawColumn {
   std::string name = {};                // empty: the file has no header
   bool text = false;                    // its values are positions in `words`
   std::vector<std::string> words = {};  // distinct
+  std::string leading_zero = {};        // the first number that is written as "052"; empty: none
 };
 
 struct RawTable {

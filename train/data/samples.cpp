@@ -276,7 +276,7 @@ Result<Samples> to_samples(RawData raw, const InputSchema& schema, const std::st
         ErrorCode::BadInput,
         table && !schema.label.empty()
             ? fmt::format("{}: has no column \"{}\" with the labels; add it, or name theirs in "
-                          "dataset.label_column (evaluate --label)",
+                          "dataset.label_column",
                           path, schema.label)
             : path + ": has no labels; rubato predict needs none");
   if (labels == Labels::Needed) RUBATO_TRY(check_labels(raw, path));
@@ -306,6 +306,8 @@ Result<Samples> read_samples(const InputSchema& schema, const std::string& path,
   if (labels == Labels::Needed && schema.weights) stated.weight_column = schema.weights->column;
   auto raw = read_raw_as(test_files(path), named, stated, Unknown::Count);
   if (!raw) return fail(ErrorCode::BadInput, std::move(raw.error().message));
+  if (labels == Labels::Needed && sample_count(*raw) == 0)
+    return fail(ErrorCode::BadInput, path + ": holds no samples");
   const auto& weights = weights_in(*raw);
   const bool count = std::ranges::any_of(weights, [](double weight) { return weight > 0; });
   if (labels == Labels::Needed && !weights.empty() && !count)

@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -93,7 +94,7 @@ bool is_time(std::string_view word) {
 // --- CSV -------------------------------------------------------------------------------------
 
 constexpr std::size_t kNowhere = std::string::npos;
-constexpr std::size_t kHeaderProbe = 100;  // records that are looked at to tell a header
+constexpr std::size_t kProbe = 100;  // records that are looked at to tell a header, and kinds
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
 std::size_t position_of(const Fields& fields, const std::string& name) {
@@ -138,7 +139,7 @@ struct Below {
 std::vector<Below> look_below(CsvReader rest, const Fields& first, std::size_t& repeats) {
   std::vector<Below> below(first.size());
   repeats = 0;
-  for (std::size_t i = 0; i < kHeaderProbe; ++i) {
+  for (std::size_t i = 0; i < kProbe; ++i) {
     auto record = rest.next();
     if (!record || !*record) break;
     if (**record == first) {
@@ -228,7 +229,7 @@ bool options_name(const Fields& first, const CsvOptions& options) {
 std::string odd_first(const Fields& first, CsvReader rest) {
   constexpr std::ptrdiff_t kSeveral = 3;
   std::vector<Fields> below;
-  while (below.size() < kHeaderProbe) {
+  while (below.size() < kProbe) {
     auto record = rest.next();
     if (!record || !*record) break;
     below.push_back(std::move(**record));
@@ -254,7 +255,7 @@ std::string odd_first(const Fields& first, CsvReader rest) {
 // Whether the last field is empty in the first lines, as where each line ends with a separator.
 bool ends_empty(const Fields& first, CsvReader rest) {
   if (!first.back().empty()) return false;
-  for (std::size_t i = 0; i < kHeaderProbe; ++i) {
+  for (std::size_t i = 0; i < kProbe; ++i) {
     const auto record = rest.next();
     if (!record || !*record) break;
     if ((*record)->size() == first.size() && !(*record)->back().empty()) return false;
@@ -262,13 +263,43 @@ bool ends_empty(const Fields& first, CsvReader rest) {
   return true;
 }
 
+// Whether most values of each field are texts. Nothing: there is none in the records that are
+// looked at. More than the usual records are where a field has few values. `sample`: the first
+// record is one.
+std::vector<std::optional<bool>> are_texts(const Fields& first, bool sample, CsvReader rest) {
+  constexpr std::size_t kRecordsMax = 10'000, kFew = 10;
+  struct Seen {
+    std::size_t numbers = 0, texts = 0;
+    bool few() const { return numbers + texts < kFew; }
+  };
+  std::vector<Seen> seen(first.size());
+  const auto add = [&](const Fields& record) {
+    if (record.size() != first.size()) return;
+    for (std::size_t f = 0; f < record.size(); ++f)
+      if (!rest.format().is_missing(record[f]))
+        ++(rest.format().is_number(record[f]) ? seen[f].numbers : seen[f].texts);
+  };
+  if (sample) add(first);
+  for (std::size_t i = 0; i < kProbe || (i < kRecordsMax && std::ranges::any_of(seen, &Seen::few));
+       ++i) {
+    const auto record = rest.next();
+    if (!record || !*record) break;
+    if (**record != first) add(**record);
+  }
+  std::vector<std::optional<bool>> are;
+  for (const Seen& of : seen)
+    are.push_back(of.numbers + of.texts == 0 ? std::nullopt : std::optional(of.texts > of.numbers));
+  return are;
+}
+
 // Which field of a record is which column.
 struct CsvLayout {
   std::vector<std::size_t> features = {};
-  std::size_t label = kNowhere;   // kNowhere: the file has none
-  std::size_t weight = kNowhere;  // likewise
-  std::size_t id = kNowhere;      // likewise of the column that names the samples
-  std::size_t fields = 0;         // of every record
+  std::vector<std::optional<bool>> texts = {};  // are_texts() of the features; empty: a schema says
+  std::size_t label = kNowhere;                 // kNowhere: the file has none
+  std::size_t weight = kNowhere;                // likewise
+  std::size_t id = kNowhere;                    // likewise of the column that names the samples
+  std::size_t fields = 0;                       // of every record
   bool header = false;
 };
 
@@ -325,9 +356,11 @@ tl::expected<CsvLayout, std::string> find_layout(const Fields& first, const CsvR
     if (at == kNowhere) return tl::unexpected(not_found(column, "dataset.categorical", names));
     categorical[at] = true;
   }
+  const auto texts = are_texts(first, !layout.header, rest);
   for (std::size_t i = 0; i < first.size(); ++i) {
     if (i == layout.label || i == layout.weight || ignored[i]) continue;
     layout.features.push_back(i);
+    layout.texts.push_back(texts[i]);
     table.columns.push_back({.name = names[i], .text = categorical[i]});
   }
   if (layout.features.empty())
@@ -397,9 +430,11 @@ tl::expected<CsvLayout, std::string> with_id(CsvLayout layout, const Fields& fir
 // Turns fields into values, and knows the words of each column.
 class ColumnReader {
  public:
-  // Finds out by its first value whether a column holds numbers, unless it is stated.
-  ColumnReader(const CsvFormat& format, bool categorical)
-      : format_(&format), kind_(categorical ? Kind::Stated : Kind::Unknown) {}
+  // `text`: whether it holds texts; nothing: its first value says it.
+  ColumnReader(const CsvFormat& format, bool categorical, std::optional<bool> text)
+      : format_(&format), kind_(categorical ? Kind::Stated : Kind::Unknown) {
+    if (!categorical && text) kind_ = *text ? Kind::Text : Kind::Number;
+  }
   // One of a schema.
   ColumnReader(const CsvFormat& format, const Column& column, bool old_names, Unknown unknown)
       : format_(&format),
@@ -418,15 +453,19 @@ class ColumnReader {
     const auto value = number_wanted ? format_->number(field) : std::nullopt;
     if (kind_ == Kind::Unknown) kind_ = value ? Kind::Number : Kind::Text;
     if (kind_ == Kind::Number) {
+      if (leading_zero_.empty() && has_leading_zero(field)) leading_zero_ = field;
       if (value && std::abs(*value) <= kNumberMax) return *value;
       if (value)
         return tl::unexpected(
             fmt::format("\"{}\" is too large; numbers go up to {:.1e}", field, kNumberMax));
       return tl::unexpected(fmt::format("\"{}\" is not a number{}", field, remedy(field)));
     }
-    if (kind_ == Kind::Text && format_->is_number(field))
-      return tl::unexpected(fmt::format("\"{}\" is a number, but \"{}\" above it is a text{}",
-                                        field, first_word(), remedy(first_word())));
+    if (kind_ == Kind::Text && format_->is_number(field)) {
+      const std::string word = first_word();
+      return tl::unexpected(
+          fmt::format("\"{}\" is a number, but most of its column are texts{}{}", field,
+                      word.empty() ? "" : fmt::format(" such as \"{}\"", word), remedy(word)));
+    }
     return place(field);
   }
 
@@ -437,6 +476,8 @@ class ColumnReader {
     return words;
   }
   std::size_t unknown_count() const { return unknown_count_; }
+  bool takes_numbers() const { return kind_ == Kind::Number; }
+  const std::string& leading_zero() const { return leading_zero_; }
 
  private:
   enum class Kind { Unknown, Number, Text, Stated };
@@ -449,7 +490,8 @@ class ColumnReader {
   }
 
   std::string first_word() const {
-    return std::ranges::find_if(places_, [](const auto& p) { return p.second == 0; })->first;
+    const auto found = std::ranges::find_if(places_, [](const auto& p) { return p.second == 0; });
+    return found == places_.end() ? "" : found->first;
   }
 
   tl::expected<double, std::string> place(const std::string& word) {
@@ -500,6 +542,7 @@ class ColumnReader {
   bool old_names_ = false;
   Unknown unknown_ = Unknown::Refuse;
   std::size_t unknown_count_ = 0;
+  std::string leading_zero_;
   std::map<std::string, std::uint32_t> places_;
 };
 
@@ -552,6 +595,63 @@ tl::expected<void, std::string> read_record(std::size_t line, Fields& record,
   return {};
 }
 
+// Whether a line that lies in quotes could be a record of its own: of as many fields, with numbers
+// where the columns take some. Without such columns blanks behind separators speak against it.
+bool looks_like_record(std::string_view line, std::size_t fields, const CsvLayout& layout,
+                       const std::vector<ColumnReader>& columns, const CsvFormat& format) {
+  if (format.separator == ' ' || fields < 2) return false;
+  Fields parts;
+  bool blanks = false;
+  for (const std::string_view part :
+       std::views::split(line, format.separator) |
+           std::views::transform([](auto of) { return std::string_view(of.begin(), of.end()); })) {
+    blanks = blanks || part.starts_with(' ');
+    std::string& field = parts.emplace_back(part);
+    std::erase(field, '"');
+    field = trim(field);
+  }
+  if (parts.size() != fields) return false;
+  bool any = false;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const std::string& field = parts[layout.features[i]];
+    if (!columns[i].takes_numbers() || format.is_missing(field)) continue;
+    if (!format.is_number(field)) return false;
+    any = true;
+  }
+  return any || !blanks;
+}
+
+// What is wrong with a record whose lines could be records of their own: the quote that opens in
+// one of them was never meant to go on. Empty: nothing is.
+std::string swallowed_lines(const CsvReader& reader, std::size_t fields, const CsvLayout& layout,
+                            const std::vector<ColumnReader>& columns) {
+  const auto lines = reader.lines_as_written();
+  const auto alike = std::ranges::count_if(lines, [&](std::string_view line) {
+    return looks_like_record(line, fields, layout, columns, reader.format());
+  });
+  if (alike < 2) return {};
+  const auto opens = std::ranges::find_if(
+      lines, [](std::string_view line) { return std::ranges::count(line, '"') % 2 == 1; });
+  return fmt::format(
+      "a quote opens in line {} and closes in line {}, and {} of these lines look like samples of "
+      "their own; close it in its line",
+      reader.line() + static_cast<std::size_t>(opens - lines.begin()),
+      reader.line() + lines.size() - 1, alike);
+}
+
+// For a first sample that has a text in each column of numbers: a line of units. Empty: it has not.
+std::string units_hint(const Fields& record, const CsvLayout& layout,
+                       const std::vector<ColumnReader>& columns, const CsvFormat& format) {
+  std::size_t texts = 0;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const std::string& field = record[layout.features[i]];
+    if (!columns[i].takes_numbers() || format.is_missing(field)) continue;
+    if (format.is_number(field)) return {};
+    ++texts;
+  }
+  return texts < 2 ? "" : ". If the line holds units, remove it";
+}
+
 // Leaves out lines that are wrong, as far as a share of all may be.
 class BadLines {
  public:
@@ -587,6 +687,8 @@ class BadLines {
 // Unusual properties of a file's text. None of them is wrong.
 std::string unusual(const TextFile& file, const std::string& fields, std::size_t inner_lines) {
   std::vector<std::string> all;
+  if (file.inner_marks > 0)
+    all.push_back(counted(file.inner_marks, "byte-order mark") + " within, as of joined files");
   if (!fields.empty()) all.push_back(fields);
   if (file.encoding != "UTF-8") all.push_back("encoding " + file.encoding);
   if (inner_lines > 0) all.push_back(counted(inner_lines, "line end") + " within quotes");
@@ -608,32 +710,46 @@ Result<RawTable> read_records(const std::string& path, const RowOptions& options
   auto record = reader.next();
   if (!record) return bad_line(path, reader.line(), record.error());
   if (!*record) return fail(ErrorCode::BadInput, path + ": holds no samples");
+  if (const std::string wrong = swallowed_lines(reader, (*record)->size(), {}, {}); !wrong.empty())
+    return bad_line(path, reader.line(), wrong);
   auto layout = lay_out(**record, reader, table);
   if (!layout) return bad_line(path, reader.line(), layout.error());
   const Fields names = layout->header ? **record : Fields();
   if (layout->header) record = reader.next();
   std::vector<ColumnReader> columns;
-  for (std::size_t i = 0; i < table.columns.size(); ++i) columns.push_back(make(i, table, *format));
+  for (std::size_t i = 0; i < table.columns.size(); ++i)
+    columns.push_back(make(i, table, *layout, *format));
   BadLines bad_lines(path, options.skip_bad);
+  const std::size_t first_line = reader.line();
   for (; record && *record; record = reader.next()) {
+    if (const std::string wrong = swallowed_lines(reader, layout->fields, *layout, columns);
+        !wrong.empty())
+      return bad_line(path, reader.line(), wrong);
     if (table.values.size() + columns.size() > kValuesMax)
       return bad_line(path, reader.line(),
                       fmt::format("more than {} values; use a part of the file", kValuesMax));
-    const auto read =
-        **record == names
-            ? tl::unexpected<std::string>(
-                  "the line of names comes again, as where files were joined; remove it")
-            : read_record(reader.line(), **record, *layout, *format, options.unlabelled, columns,
-                          table);
+    auto read = **record == names
+                    ? tl::unexpected<std::string>(
+                          "the line of names comes again, as where files were joined; remove it")
+                    : read_record(reader.line(), **record, *layout, *format, options.unlabelled,
+                                  columns, table);
+    if (!read && layout->header && reader.line() == first_line &&
+        (*record)->size() == layout->fields)
+      read.error() += units_hint(**record, *layout, columns, *format);
+    const std::size_t lines = reader.lines_as_written().size();
+    if (!read && lines > 1)
+      read.error() += fmt::format("; its quotes go on to line {}", reader.line() + lines - 1);
     if (!read) RUBATO_TRY(bad_lines.add(reader.line(), read.error(), table.left_out));
   }
   if (!record) return bad_line(path, reader.line(), record.error());
   RUBATO_TRY(bad_lines.check(table));
   table.format = unusual(file, format_text(*format), reader.inner_lines());
-  if (table.rows() == 0) return bad_lines.no_samples(table.left_out);
+  const bool fine = options.may_be_empty && layout->header && table.left_out.count() == 0;
+  if (table.rows() == 0 && !fine) return bad_lines.no_samples(table.left_out);
   for (std::size_t i = 0; i < columns.size(); ++i) {
     table.columns[i].text = columns[i].text();
     table.columns[i].words = columns[i].words();
+    table.columns[i].leading_zero = columns[i].leading_zero();
     table.unknown += columns[i].unknown_count();
   }
   return table;
@@ -762,8 +878,8 @@ Result<RawTable> read_csv(const std::string& path, const CsvOptions& options) {
               "those that are looked for (comma, semicolon, tab, |, blank), set dataset.separator");
         return find_layout(first, rest, options, table);
       },
-      [](std::size_t i, const RawTable& table, const CsvFormat& format) {
-        return ColumnReader(format, table.columns[i].text);
+      [](std::size_t i, const RawTable& table, const CsvLayout& layout, const CsvFormat& format) {
+        return ColumnReader(format, table.columns[i].text, layout.texts[i]);
       });
 }
 
@@ -780,7 +896,7 @@ Result<RawTable> read_csv_as(const std::string& path, const InputSchema& schema,
           table.label = header_names(first)[layout->label];
         return with_id(std::move(*layout), first, options.id_column);
       },
-      [&](std::size_t i, const RawTable&, const CsvFormat& format) {
+      [&](std::size_t i, const RawTable&, const CsvLayout&, const CsvFormat& format) {
         return ColumnReader(format, schema.columns[i], schema.old_names, unknown);
       });
 }

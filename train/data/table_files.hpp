@@ -25,7 +25,8 @@ struct RowOptions {
   Unlabelled unlabelled = Unlabelled::Keep;
   double skip_bad = 0;  // the share of the lines that may be wrong, and are left out then
   TextFormat text = {};
-  std::size_t inputs = 0;  // LIBSVM: columns of the model, which is known; 0: none is
+  std::size_t inputs = 0;     // LIBSVM: columns of the model, which is known; 0: none is
+  bool may_be_empty = false;  // CSV: a line of names without samples is no error
 };
 
 // `features`: how many there are; 0: as many as the highest index in the file. A label is a number:
@@ -47,12 +48,12 @@ struct CsvOptions {
   std::string id_column = {};  // a name of the header, else an index: RawTable::ids; empty: none
 };
 
-// A column holds categories where `categorical` lists it or its first value is no number. Otherwise
-// all its values are numbers. train/data/csv_text.hpp says which fields are missing values. Labels
-// and categories are texts, even where they look like numbers: they stay as they are. The first
-// line is a header where the options say so or name one of its fields. Else it is judged, the
-// label's field like the others; docs/data.md has the rule. One that may be either is refused. An
-// empty name in a header becomes "column N"; a name that comes again gets a number.
+// A column holds categories where `categorical` lists it or most values in its first records are
+// texts. Otherwise all its values are numbers. train/data/csv_text.hpp says which fields are
+// missing values. Labels and categories are texts, even where they look like numbers: they stay as
+// they are. The first line is a header where the options say so or name one of its fields. Else it
+// is judged, the label's field like the others; docs/data.md has the rule. One that may be either
+// is refused. An empty name in a header becomes "column N"; a name that comes again gets a number.
 [[nodiscard]] Result<RawTable> read_csv(const std::string& path, const CsvOptions& options);
 
 // What to do with a category that the schema does not have.

@@ -185,7 +185,7 @@ Result<std::string> to_utf_8(const std::string& path, std::string& bytes,
     text.append(buffer.data(), buffer.size() - room);
     if (done == static_cast<std::size_t>(-1) && errno != E2BIG)
       return fail(ErrorCode::BadInput,
-                  fmt::format("{}:{}: the text is not {} from here on; set the encoding", path,
+                  fmt::format("{}:{}: the text is not {} from here on; set dataset.encoding", path,
                               1 + std::ranges::count(text, '\n'), encoding));
   }
   return text;
@@ -218,6 +218,72 @@ std::optional<std::size_t> stray_byte(std::string_view text) {
   return characters > stray && stray > 0 ? std::optional(first) : std::nullopt;
 }
 
+// Takes byte-order marks from the begin of lines, where joined files have them. Returns: how many.
+std::size_t take_inner_marks(std::string& text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  std::size_t marks = 0, to = 0;
+  for (std::size_t from = 0; from < text.size();) {
+    if ((to == 0 || text[to - 1] == '\n') &&
+        std::string_view(text).substr(from).starts_with(kMark)) {
+      from += kMark.size();
+      ++marks;
+    } else {
+      text[to++] = text[from++];
+    }
+  }
+  text.resize(to);
+  return marks;
+}
+
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool is_high(char c) {
+  return static_cast<unsigned char>(c) >= 0x80;
+}
+
+// Whether a word of Windows-1252 is one of a western language: high bytes stand beside letters of
+// ASCII, or alone. Bytes that are no letters there do not stand between two.
+bool is_western(std::string_view word) {
+  constexpr std::string_view kRare = "\x81\x83\x88\x8D\x8F\x90\x98\x9D";
+  constexpr std::string_view kSigns =
+      "\x80\x82\x84\x85\x8B\x91\x92\x93\x94\x95\x96\x97\x9B\xA0\xA1\xA2\xA3\xA5\xA7"
+      "\xAB\xB0\xBB\xBF";  // around words
+  constexpr std::string_view kNoLetters = "\x82\x84\x86\x87\x89\x8B\x91\x93\x94\x9B";
+  if (word.find_first_of(kRare) != word.npos) return false;
+  for (std::size_t i = 1; i + 1 < word.size(); ++i)
+    if (kNoLetters.find(word[i]) != word.npos && is_letter(word[i - 1]) && is_letter(word[i + 1]))
+      return false;
+  const auto first = word.find_first_not_of(kSigns);
+  if (first == word.npos) return true;
+  const std::string_view inner = word.substr(first, word.find_last_not_of(kSigns) - first + 1);
+  return inner.size() < 2 || !std::ranges::all_of(inner, is_high);
+}
+
+// The first word with high bytes, where half of such words are none of a western language.
+// Empty: the text may be Windows-1252.
+std::string_view foreign_word(std::string_view text) {
+  std::size_t western = 0, foreign = 0;
+  std::string_view first;
+  while (!text.empty()) {
+    const auto begin =
+        std::ranges::find_if(text, [](char c) { return is_high(c) || is_letter(c); });
+    const auto end =
+        std::find_if_not(begin, text.end(), [](char c) { return is_high(c) || is_letter(c); });
+    const std::string_view word(begin, end);
+    text = {end, text.end()};
+    if (std::ranges::none_of(word, is_high)) continue;
+    if (is_western(word)) {
+      ++western;
+    } else {
+      ++foreign;
+      if (first.empty()) first = word;
+    }
+  }
+  return foreign >= western ? first : std::string_view();
+}
+
 Result<TextFile> text_of(const std::string& path, std::string bytes, std::string_view encoding) {
   if (const auto is = no_text(bytes); !is.empty())
     return fail(ErrorCode::BadInput, fmt::format("{}: {}", path, is));
@@ -237,10 +303,19 @@ Result<TextFile> text_of(const std::string& path, std::string bytes, std::string
           ErrorCode::BadInput,
           fmt::format(
               "{}:{}: the byte {:02x} is no UTF-8, as which the rest reads; mend it, "
-              "or set the encoding",
+              "or set dataset.encoding",
               path,
               1 + std::count(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(*at), '\n'),
               static_cast<unsigned char>(bytes[*at])));
+    if (const std::string_view word = foreign_word(bytes); guessed && !word.empty())
+      return fail(
+          ErrorCode::BadInput,
+          fmt::format("{}:{}: the text is no UTF-8, and no western one from its looks; set "
+                      "dataset.encoding, such as \"WINDOWS-1251\" or "
+                      "\"KOI8-R\" (Cyrillic), \"GB18030\" or \"BIG5\" (Chinese), "
+                      "\"SHIFT_JIS\", \"EUC-KR\", \"CP850\" (DOS), or save it as UTF-8",
+                      path,
+                      1 + std::ranges::count(std::string_view(bytes.data(), word.data()), '\n')));
     if (guessed && bytes.find_first_of("\x81\x8D\x8F\x90\x9D"sv) != bytes.npos)
       file.encoding = "ISO-8859-1";
     RUBATO_ASSIGN(file.text, to_utf_8(path, bytes, file.encoding));
@@ -248,6 +323,7 @@ Result<TextFile> text_of(const std::string& path, std::string bytes, std::string
   if (const auto is = no_table(file.text); !is.empty())
     return fail(ErrorCode::BadInput, fmt::format("{}: {}", path, is));
   unify_line_ends(file.text);
+  file.inner_marks = take_inner_marks(file.text);
   if (const auto zero = file.text.find('\0'); zero != file.text.npos)
     return fail(
         ErrorCode::BadInput,

@@ -2,6 +2,7 @@
 // that is no text is refused with the name of what it is. Errors: Io, BadInput, one line.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -11,11 +12,13 @@ namespace rubato::train {
 
 struct TextFile {
   std::string text;
-  std::string encoding;  // "UTF-8", "UTF-16LE", "WINDOWS-1252", or as stated
+  std::string encoding;         // "UTF-8", "UTF-16LE", "WINDOWS-1252", or as stated
+  std::size_t inner_marks = 0;  // byte-order marks at the begin of later lines, which are left out
 };
 
 // `encoding`: a name that iconv knows; empty: by the file's mark, by its zero bytes (UTF-16), else
-// UTF-8 where it is that, else Windows-1252, which ISO 8859-1 is a part of.
+// UTF-8 where it is that, else Windows-1252, which ISO 8859-1 is a part of. Refused: a text that is
+// none of them by its looks.
 [[nodiscard]] Result<TextFile> read_text_file(const std::string& path,
                                               std::string_view encoding = {});
 

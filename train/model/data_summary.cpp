@@ -562,12 +562,12 @@ std::string to_text(const DataSummary& summary) {
   }
   if (summary.target) {
     json["target"] = moments_json(*summary.target);
-    return json.dump();
+    return json_text(json);
   }
   json["classes"] = Json::array();
   for (const auto& [name, samples] : summary.classes)
     json["classes"].push_back(Json::array({name, samples}));
-  return json.dump();
+  return json_text(json);
 }
 
 Result<DataSummary> summary_of(std::string_view text) {

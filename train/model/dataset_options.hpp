@@ -18,12 +18,12 @@ namespace rubato::train {
 struct DatasetOptions {
   // fashion-mnist | cifar-10 | idx | images | csv | libsvm | numpy | blobs; empty: that of `path`
   std::string kind = "fashion-mnist";
-  std::string path = {};            // directory or file; empty: the kind's usual place
-  std::string held_out_path = {};   // libsvm, csv: a second file; empty: split off `held_out`
-  double held_out = 0.2;            // fraction split off by seed where there is no second file
-  int samples = 0;                  // 0 all; else the first so many training samples; blobs: total
-  int features = 0;                 // csv, libsvm, blobs; 0: from the file (blobs: 20)
-  int classes = 0;                  // csv, libsvm, blobs; 0: from the file (blobs: 10)
+  std::string path = {};           // directory or file; empty: the kind's usual place
+  std::string held_out_path = {};  // libsvm, csv: a second file; empty: split off `held_out`
+  double held_out = 0.2;           // fraction split off by seed where there is no second file
+  int samples = 0;   // 0 all; else so many training samples, drawn by the seed; blobs: total
+  int features = 0;  // csv, libsvm, blobs; 0: from the file (blobs: 20)
+  int classes = 0;   // csv, libsvm, blobs; 0: from the file (blobs: 10)
   std::optional<bool> header = {};  // csv: whether the first line is names; none: as it looks
   std::string label_column = {};    // csv: name or 0-based index; empty: the last
   // csv, numpy: where the weights of samples are: a column by name or 0-based index; an array of a

@@ -156,7 +156,7 @@ std::string to_text(const InputSchema& schema) {
   }
   if (schema.weights)
     json["weights"] = {{"column", schema.weights->column}, {"mean", schema.weights->mean}};
-  return json.dump();
+  return json_text(json);
 }
 
 Result<InputSchema> schema_of(std::string_view text) {

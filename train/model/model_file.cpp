@@ -137,6 +137,13 @@ bool fits(const InputSchema& schema, const ModelSpec& spec) {
          (schema.task() == Task::Regression) == (spec.loss == Loss::MeanSquaredError);
 }
 
+// "model-00001-of-00003.safetensors".
+bool is_shard(std::string_view path) {
+  const auto of = path.rfind("-of-");
+  return path.ends_with(".safetensors") && of != path.npos && of > 5 &&
+         path.substr(of - 5, 5).find_first_not_of("0123456789") == path.npos;
+}
+
 Result<void> gather(const std::string& path, const SafeTensors& content, const ModelSpec& spec,
                     const std::vector<std::string>& fresh, std::span<float> parameters) {
   for (const TensorPlace& place : tensor_places(spec)) {
@@ -147,13 +154,14 @@ Result<void> gather(const std::string& path, const SafeTensors& content, const M
       std::vector<std::string> names;
       for (const auto& [name, tensor] : content.tensors) names.push_back(name);
       return fail(ErrorCode::BadInput,
-                  fmt::format("{}: has no tensor {}, which the model needs{}", path, place.name,
-                              suggestion(place.name, names)));
+                  fmt::format("{}: has no tensor {}, which the model needs{}{}", path, place.name,
+                              suggestion(place.name, names),
+                              is_shard(path) ? "; it is one of several files: name the "
+                                               "model.safetensors.index.json beside it"
+                                             : ""));
     }
     const Tensor& tensor = found->second;
-    if (!tensor.integers.empty())
-      return fail(ErrorCode::BadInput,
-                  fmt::format("{}: tensor {} is I64; convert it to F32", path, place.name));
+    RUBATO_TRY(check_numbers(path, place.name, tensor));
     if (tensor.shape != place.shape)
       return fail(ErrorCode::BadInput,
                   fmt::format("{}: tensor {} is [{}], the model needs [{}]", path, place.name,
@@ -209,7 +217,7 @@ Result<void> write_model(const std::string& path, const TrainedModel& model) {
                   tensor.values.begin() + static_cast<std::ptrdiff_t>(to));
     });
   }
-  content.metadata[kModelKey] = model_json(model.spec).dump();
+  content.metadata[kModelKey] = json_text(model_json(model.spec));
   content.metadata[kInputKey] = to_text(model.schema);
   for (const auto& [key, value] : model.facts)
     content.metadata[std::string(kFactPrefix) + key] = value;
@@ -243,7 +251,7 @@ Result<ModelSpec> read_layers(const std::string& path) {
 }
 
 std::string layers_text(const ModelSpec& spec) {
-  return model_json(spec).dump();
+  return json_text(model_json(spec));
 }
 
 Result<TrainedModel> read_model(const std::string& path) {

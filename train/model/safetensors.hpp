@@ -19,6 +19,7 @@ struct Tensor {
   std::vector<std::uint64_t> shape;
   std::vector<float> values;                // row-major
   std::vector<std::int64_t> integers = {};  // in place of values: I64
+  std::string type = {};  // of a tensor that is not read, such as "BOOL"; empty: it is
 };
 
 struct SafeTensors {
@@ -30,7 +31,13 @@ struct SafeTensors {
 // Written beside `path` first and renamed: a reader sees the old file or the new one.
 [[nodiscard]] Result<void> write_safetensors(const std::string& path, const SafeTensors& content);
 
-// Takes F32, F64, F16, BF16 and I64. Refused: a file whose checksum is wrong.
+// Takes F32, F64, F16, BF16 and I64; of tensors of other types the shape. `path` may be the index
+// of several files beside it (model.safetensors.index.json), whose tensors become those of one file
+// without a checksum. Refused: a file whose checksum is wrong; one of another kind, by its name.
 [[nodiscard]] Result<SafeTensors> read_safetensors(const std::string& path);
+
+// Refuses a tensor that does not hold finite numbers in `values`.
+[[nodiscard]] Result<void> check_numbers(const std::string& path, const std::string& name,
+                                         const Tensor& tensor);
 
 }  // namespace rubato::train

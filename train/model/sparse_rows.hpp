@@ -28,10 +28,7 @@ struct SparseRows {
   }
   void end_row() { begins.push_back(values.size()); }
   // Drops what was added since the last row ended.
-  void drop_row() { keep_first(rows()); }
-  // Requires: no more than there are.
-  void keep_first(std::size_t rows) {
-    begins.resize(rows + 1);
+  void drop_row() {
     positions.resize(begins.back());
     values.resize(begins.back());
   }
@@ -61,14 +58,6 @@ SparseRows<T> rows_of(const SparseRows<T>& all, std::span<const std::uint32_t> i
   SparseRows<T> chosen;
   for (const std::uint32_t index : indices) chosen.append_row(all, index);
   return chosen;
-}
-template <class T>
-void keep_first_rows(std::vector<T>& all, std::size_t rows, std::size_t width) {
-  all.resize(rows * width);
-}
-template <class T>
-void keep_first_rows(SparseRows<T>& all, std::size_t rows, std::size_t) {
-  all.keep_first(rows);
 }
 template <class T>
 void append_rows(std::vector<T>& into, const std::vector<T>& more) {
