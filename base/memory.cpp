@@ -19,6 +19,12 @@ void keep_freed_memory([[maybe_unused]] std::size_t most) {
 #endif
 }
 
+void share_arenas() {
+#if defined(__GLIBC__)
+  if (!std::getenv("MALLOC_ARENA_MAX")) mallopt(M_ARENA_MAX, 2);
+#endif
+}
+
 std::size_t before_large_page(const void* first) {
   return (kLargePage - reinterpret_cast<std::uintptr_t>(first) % kLargePage) % kLargePage;
 }

@@ -13,6 +13,11 @@ inline constexpr std::size_t kFreedKept = 256 << 20;  // by a process of ours
 // set. Any thread; the earlier, the better.
 void keep_freed_memory(std::size_t most = kFreedKept);
 
+// From now on all threads share a few arenas of malloc. For a process of many threads that build
+// large texts now and then: glibc gives eight arenas to a core, and each keeps what its largest
+// text took. Does nothing with other C libraries, or where MALLOC_ARENA_MAX is set. Any thread.
+void share_arenas();
+
 inline constexpr std::size_t kLargePage = 2 << 20;
 // Bytes from `first` to where the next large page can begin.
 std::size_t before_large_page(const void* first);

@@ -101,6 +101,20 @@ std::string answer(const OptionRuns& runs, const std::vector<Halving::Place>& ra
                      apart ? "." : "; the seeds' ranges meet.");
 }
 
+// `text`, a cluster file that lies at `out`, must say the same as the source with `settings`.
+// `remedy`: what can be done beside naming another file.
+Result<void> check_same_at(const std::string& out, const std::string& text,
+                           const cluster::ClusterSource& source,
+                           const std::vector<Setting>& settings, const std::string& remedy) {
+  RUBATO_ASSIGN(const auto wanted,
+                cluster::parse_cluster(source.text, source.file, source.catalog_text, settings));
+  const auto there = cluster::parse_cluster(text, out, source.catalog_text);
+  if (there && there->effective == wanted.effective && there->dataset == wanted.dataset) return {};
+  return fail(ErrorCode::BadInput,
+              fmt::format("{}: cannot be written there{}: name a file beside {} with --out{}", out,
+                          there ? "" : " (" + there.error().message + ")", source.file, remedy));
+}
+
 // Sees whether the cluster file with the option says what was chosen where it will lie, and writes
 // it.
 Result<void> write_chosen(const cluster::ClusterSource& source, const Tried& tried,
@@ -112,19 +126,11 @@ Result<void> write_chosen(const cluster::ClusterSource& source, const Tried& tri
   const std::string text =
       fmt::format("# Chosen by rubato choose from {}: {}.\n{}", printable(source.file), tried.text,
                   with_settings(source.text, settings));
-  RUBATO_ASSIGN(const auto wanted,
-                cluster::parse_cluster(source.text, source.file, source.catalog_text, settings));
-  const auto written = cluster::parse_cluster(text, out, source.catalog_text);
-  if (written && written->effective == wanted.effective && written->dataset == wanted.dataset)
-    return write_file(out, text);
   std::string keys;
   for (const Setting& setting : settings)
     keys += fmt::format("{}{} = {}", keys.empty() ? "" : ", ", setting.key, setting.value);
-  return fail(
-      ErrorCode::BadInput,
-      fmt::format("{}: cannot be written there{}: name a file beside {} with --out, or set "
-                  "yourself {}",
-                  out, written ? "" : " (" + written.error().message + ")", source.file, keys));
+  RUBATO_TRY(check_same_at(out, text, source, settings, ", or set yourself " + keys));
+  return write_file(out, text);
 }
 
 Result<void> choose_checked(const ChooseOptions& options, const std::stop_token& stop) {
@@ -132,6 +138,7 @@ Result<void> choose_checked(const ChooseOptions& options, const std::stop_token&
   RUBATO_ASSIGN(const auto source, cluster::read_cluster(options.file));
   set_log_quiet(options.quiet);
   const std::string out = chosen_file(options);
+  RUBATO_TRY(check_same_at(out, source.text, source, {}, ""));
   RUBATO_ASSIGN(auto config, cluster::load_cluster(options.file));
   RUBATO_TRY(nodes::use_loop(config, options.module, options.loop));
   const auto edit = [&](cluster::ClusterConfig& each) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a real cluster for some minutes, and fails where something grows in a node.
 
-Usage: tests/soak.sh MINUTES [--rubato PATH] [--every 5] [--evaluate 0.5] [--keep DIR] ...
+Usage: tests/soak.sh MINUTES [--rubato PATH] [--every 5] [--evaluate SECONDS] [--keep DIR] ...
 
 A scheduler with its page, two servers with durability = "journal", and three workers that stay run
 as processes on loopback. Two more workers, the guests, come and go: they stop in order and are
@@ -21,12 +21,14 @@ Every few seconds it measures each node:
   output      bytes in the directory of the run
   log         bytes that it has printed
 
-THE RULE. The first half of the run is warm-up: buffers, arenas and curves fill. In the second half
+THE RULE. The first half of the run is warm-up: buffers, arenas and curves fill. A scheduler keeps
+8,192 evaluations, and each is in the texts of the page: a run of 12 minutes or more evaluates so
+often that they are full by then. In the second half
 the slope is the median of the slopes between all pairs of samples (Theil and Sen): a burst, a jump
 or the teeth of a saw do not move it. A quantity grows if its slope is above the bound of an hour
-(BOUNDS), and the second half also adds more than a floor, which is above the noise. So a run of 10
-minutes finds 1 KiB of memory a second, and one of an hour 0.6. A shorter run than 10 minutes has
-not filled its buffers: its floors are higher by 10 / MINUTES. It shows that this script works.
+(BOUNDS), and the second half also adds more than a floor, which is above the noise. So a run of 12
+minutes finds 1 KiB of memory a second, and one of an hour 0.6. A shorter run than 12 minutes has
+not filled its buffers: its floors are higher by 12 / MINUTES. It shows that this script works.
 The scheduler's journal is a record of what it heard, and grows by design. Its bytes for each commit
 of the second half have a bound (BYTES_OF_COMMIT), and so has its largest record there
 (BYTES_OF_RECORD): who joins again and again must not write much.
@@ -65,7 +67,10 @@ STATUS_SECONDS = 5
 INTERRUPTED = 143                    # exit code of a worker that SIGTERM stops in order
 END_PATIENCE = 60                    # s, from SIGINT to the scheduler until all have ended
 HALF_QUESTIONS_MAX = 60              # connections to the page that never ask to the end
-FULL_MINUTES = 10                    # of a run whose floors are those of BOUNDS
+FULL_MINUTES = 12                    # of a run whose floors are those of BOUNDS
+EVALUATIONS = 8192                   # that a scheduler keeps
+FILLED_BY = 0.45                     # of the run
+EVALUATE_SECONDS = 0.5               # where they cannot be full by then
 COLUMNS = 7                          # instants in the table
 
 # quantity: (unit, growth of an hour that is allowed, growth of the second half below which all is
@@ -483,8 +488,9 @@ def read_options():
     add("--rubato", default=str(ROOT / "build/dev/cli/rubato"), help="the command")
     add("--sync", default="adsp", help="sync model (default: adsp)")
     add("--every", type=positive, default=5, help="seconds from sample to sample (default: 5)")
-    add("--evaluate", type=positive, default=0.5,
-        help="seconds from evaluation to evaluation (default: 0.5)")
+    add("--evaluate", type=positive,
+        help="seconds from evaluation to evaluation (default: the scheduler's curves are full after "
+             "half of the run)")
     add("--keep", type=pathlib.Path,
         help="directory for logs, state and samples (default: samples alone stay if all is well)")
     options = parser.parse_args()
@@ -495,6 +501,10 @@ def read_options():
     if options.every * 12 > options.minutes * 60:
         parser.error(f"--every {options.every:g}: a run needs twelve samples at least")
     options.rubato = os.path.realpath(options.rubato)
+    if options.evaluate is None:
+        fills = options.minutes >= FULL_MINUTES
+        options.evaluate = (options.minutes * 60 * FILLED_BY / EVALUATIONS if fills
+                            else EVALUATE_SECONDS)
     return options
 
 

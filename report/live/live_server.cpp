@@ -21,6 +21,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/memory.hpp"
+
 namespace rubato::report {
 namespace {
 
@@ -392,6 +394,7 @@ Result<std::unique_ptr<LiveServer>> LiveServer::open(const std::string& address,
                                                      std::shared_ptr<LiveBoard> board, Page page,
                                                      const LiveLimits& limits) {
   RUBATO_ASSIGN(HttpAddress at, parse_http_address(address));
+  share_arenas();  // of kPlaces threads
   const auto before = std::signal(SIGPIPE, SIG_DFL);
   auto parts = std::make_unique<Parts>(limits);  // httplib ignores the signal for the whole process
   std::signal(SIGPIPE, before);

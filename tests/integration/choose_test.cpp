@@ -75,5 +75,20 @@ TEST_CASE("choose says in one line what is missing, and which option came neares
   CHECK(contains(same.err(), "--out far.toml: is a file that is read; name another"));
 }
 
+TEST_CASE("choose says before it searches that the file's paths do not fit where --out lies") {
+  Workplace place;
+  std::string text = cluster().text();
+  text.insert(text.find("step_seconds"), "trace = [\"speed.csv\"]\n");
+  place.write("traced.toml", text);
+  place.write("speed.csv", "seconds,speed\n0,1\n5,0.5\n");
+  std::filesystem::create_directory(place.path("other"));
+  Process elsewhere(place, {"choose", "traced.toml", "--out", "other/keep.toml"});
+  CHECK(elsewhere.wait_for_end() == 2);
+  CHECK(contains(elsewhere.err(), "other/keep.toml: cannot be written there"));
+  CHECK(contains(elsewhere.err(), "name a file beside traced.toml with --out"));
+  CHECK_FALSE(contains(elsewhere.err(), "the budget is spent"));
+  CHECK(!std::filesystem::exists(place.path("other/keep.toml")));
+}
+
 }  // namespace
 }  // namespace rubato::integration

@@ -137,7 +137,9 @@ TEST_CASE("full disk: an older file stays as it was") {
                              Words{"predict", "run/asp-1/model.safetensors", "--data", "table.csv",
                                    "--out", "small/old"}}) {
     place.write("small/old", "of last week");
-    Process process(place, words);
+    Words with = words;
+    with.emplace_back("--overwrite");
+    Process process(place, with);
     CHECK(process.wait_for_end() == 1);
     CHECK(contains(process.err(), "small/old: No space left on device"));
     CHECK(read_text(place.path("small/old")) == "of last week");
