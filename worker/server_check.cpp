@@ -48,7 +48,7 @@ void ServerCheck::ask_server(Instant now, std::uint32_t index, Mail& mail) {
   proto::Heartbeat question;
   if (const auto heard = heard_.find(index); heard != heard_.end()) {
     auto& asked = heard->second.asked_long;
-    if (asked && now - *asked < kLongWithin) return;
+    if (asked && now - *asked < kLongAgain) return;
     asked = now;
     question.fill = proto::kFillMax;
   }

@@ -44,6 +44,8 @@ class ServerCheck {
   bool loses_large(std::uint32_t server, Instant now) const;
 
   static constexpr Duration kLongWithin = Duration::from_seconds(10);
+  // A connection that breaks takes the long question with it. Sooner would fill a slow link.
+  static constexpr Duration kLongAgain = Duration::from_seconds(3);
 
  private:
   struct Heard {

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <regex>
 #include <sstream>
 #include <utility>
 
@@ -131,6 +132,12 @@ std::string Workplace::write(const std::string& name, const std::string& text) c
 
 void Workplace::wait_for_file(const std::string& name) const {
   wait_until([&] { return fs::exists(path(name)); }, "the file " + name);
+}
+
+void Workplace::wait_for_text(const std::string& name, const std::string& expression) const {
+  const std::regex wanted(expression);
+  wait_until([&] { return std::regex_search(read_text(path(name)), wanted); },
+             name + " with " + expression);
 }
 
 std::string read_text(const fs::path& path) {

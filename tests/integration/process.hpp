@@ -28,6 +28,8 @@ class Workplace {
   std::string write(const std::string& name, const std::string& text) const;
   // Waits until it is there, or fails the test after kPatience.
   void wait_for_file(const std::string& name) const;
+  // Until it has a text in which this regular expression is found.
+  void wait_for_text(const std::string& name, const std::string& expression) const;
   const std::filesystem::path& directory() const { return directory_; }
 
  private:

@@ -320,14 +320,15 @@ TEST_CASE("run places: a page is named only if it is there") {
   for (const char* what : {"moved", "not written"}) {
     Process up(place, {"up", "endless.toml", "--out", "o"});
     up.wait_for_words("training starts");
-    place.wait_for_file("o/best.safetensors");
+    place.wait_for_text("o/measured.csv", "\\n[0-9.]+,[^,]+,[0-9]+,[1-9]");  // commits
     if (std::string(what) == "moved")
       fs::rename(place.path("o"), place.path("elsewhere"));
     else
       fs::create_directory(place.path("o/report.html"));
     up.signal(SIGINT);
     CHECK(up.wait_for_end() != 0);
-    CAPTURE(what);
+    CAPTURE(std::string(what));
+    CAPTURE(up.err());
     CHECK(contains(up.out(), "ADSP"));
     CHECK_FALSE(contains(up.out(), "Report:"));
     CHECK_FALSE(contains(up.out(), "Model:  " + place.path("o").string() + "/none"));

@@ -80,13 +80,14 @@ TEST_CASE("server check: who answers what is short and not what is long loses la
   world.answer_short(0);
   CHECK(world.fills(0) == Fills{proto::kFillMax});  // at once
   CHECK(world.core.silent_servers(world.now).empty());
-  for (int second = 0; second < 9; ++second) {
+  for (int second = 1; second < 10; ++second) {
     world.pass(kSecond);
-    CHECK(world.fills(0).empty());  // it would wait behind what is lost
+    // A connection may have taken it along; on one that holds, each waits behind what is lost.
+    CHECK(world.fills(0) == (second % 3 == 0 ? Fills{proto::kFillMax} : Fills{}));
   }
   CHECK(world.core.silent_servers(world.now).empty());  // the link may be slow
   world.pass(kSecond);
-  CHECK(world.fills(0) == Fills{proto::kFillMax});
+  CHECK(world.fills(0).empty());
   CHECK(world.core.silent_servers(world.now) == Silent{{0, Missed::Large}});
   CHECK(world.hellos().empty());
   world.answer_short(0);
