@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <ctime>
 #include <thread>
 
 #include "base/time.hpp"
@@ -43,20 +42,11 @@ void wait_for_interrupt() {
   }
 }
 
-// Returns: whether a signal came.
-bool wait_for_interrupt(Duration patience) {
-  timespec until = {};
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_nsec += patience.ns;
-  until.tv_sec += until.tv_nsec / 1'000'000'000;
-  until.tv_nsec %= 1'000'000'000;
-  return sem_timedwait(&interrupts, &until) == 0;
-}
-
 // Until a second signal comes, or the command has had its time.
 void wait_for_end() {
   Instant until = steady_now() + kGrace;
-  while (!wait_for_interrupt(kLook)) {
+  while (sem_trywait(&interrupts) != 0) {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kLook.ns));
     const Instant now = steady_now();
     if (in_order > 0) until = now + kGrace;
     if (now >= until) return;
