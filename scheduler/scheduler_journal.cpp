@@ -338,6 +338,7 @@ std::string JournalContext::write(const SchedulerInput& input) const {
   } else if (kind == Kind::Message) {
     proto::Message asked_nothing = message;
     asked_nothing.sent = {};
+    if (auto* filled = std::get_if<proto::Heartbeat>(&asked_nothing.body)) filled->fill = 0;
     const auto frame = proto::encode(asked_nothing);
     bytes.append(reinterpret_cast<const char*>(frame.control.data()), frame.control.size());
   }

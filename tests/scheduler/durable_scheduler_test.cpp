@@ -155,6 +155,20 @@ TEST_CASE(
   kept.check_replay();
 }
 
+TEST_CASE("durable scheduler: what fills a question is not kept") {
+  Kept kept;
+  kept.hello(proto::Role::Server, 7, "server-0");
+  kept.hello(proto::Role::Worker, 8, "w0");
+  const std::size_t before = kept.journal.size();
+  proto::Heartbeat beat;
+  beat.standings.emplace_back().incarnation = 8;  // of worker 0
+  beat.fill = proto::kFillMax;
+  kept.hear(proto::Role::Server, 7, beat);
+  CHECK(kept.journal.size() > before);
+  CHECK(kept.journal.size() - before < 500);
+  kept.check_replay();
+}
+
 TEST_CASE("durable scheduler: another build that comes to another state is noticed") {
   Kept kept;
   kept.hello(proto::Role::Server, 7, "server-0");

@@ -143,8 +143,11 @@ TEST_CASE("journal: every message comes back to the bit") {
   for (proto::Message message : proto::samples::every_message()) {
     if (!message.payload.empty()) continue;
     message.cluster = some_header().cluster;
-    // What only an answer of the scheduler has.
-    if (auto* beat = std::get_if<proto::Heartbeat>(&message.body)) beat->echo = beat->clock = {};
+    // What only an answer of the scheduler has, and what fills a question.
+    if (auto* beat = std::get_if<proto::Heartbeat>(&message.body)) {
+      beat->echo = beat->clock = {};
+      beat->fill = 0;
+    }
     inputs.push_back(
         {.kind = Kind::Message, .now = inputs.back().now, .wall = 0, .message = message});
   }
