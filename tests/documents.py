@@ -58,14 +58,15 @@ SKIPPED = [
     (r"operations", r"From bare boxes", r"",
      "needs three boxes: tests/packages/walk.sh runs the section word for word"),
     (r"operations", r"", r"^apt|^systemctl", "needs root and services: tests/packages/run.sh"),
+    (r"operations", r"Upgrade", r"", "needs services of two releases: tests/upgrade.py"),
     (r"containers", r"", r"^apt-get", "needs root"),
     (r"README|python", r"", r"^sudo apt ",
      "needs root and a package: tests/packages/run.sh, tests/packages/page.sh"),
     (r"", r"", r"^\./tests/run\.sh|^tests/packages|^deploy/package\.sh|^\./tests/packages",
      "a test of its own: builds, or makes packages"),
     (r"", r"", r"^(\./)?tests/debian13", "makes a bare system: two hours"),
-    (r"testing", r"", r"^\./tests/(engines|boxes|slurm|study_job|live_page|containers|arm64)|"
-     r"^tests/(deaths|soak|storm|upgrade)|kubernetes_objects", "a test of its own"),
+    (r"testing|CONTRIBUTING", r"", r"^\./tests/(engines|boxes|slurm|study_job|live_page|containers|arm64)|"
+     r"^tests/(deaths|networks|soak|storm|upgrade)|kubernetes_objects", "a test of its own"),
     (r"", r"", r"^cmake|^ctest|&& cmake|^build/dev/tests|^build/embed/|^build/packed",
      "builds: .ci/run builds and runs all tests"),
     (r"extending", r"", r"--sync bsp,duets", "a sync model that the reader has added"),
