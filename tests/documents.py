@@ -66,7 +66,7 @@ SKIPPED = [
      "a test of its own: builds, or makes packages"),
     (r"", r"", r"^(\./)?tests/debian13", "makes a bare system: two hours"),
     (r"testing|CONTRIBUTING", r"", r"^\./tests/(engines|boxes|slurm|study_job|live_page|containers|arm64)|"
-     r"^tests/(deaths|networks|soak|storm|upgrade)|kubernetes_objects", "a test of its own"),
+     r"^tests/(deaths|fuzz|networks|soak|storm|upgrade)|kubernetes_objects", "a test of its own"),
     (r"", r"", r"^cmake|^ctest|&& cmake|^build/dev/tests|^build/embed/|^build/packed",
      "builds: .ci/run builds and runs all tests"),
     (r"extending", r"", r"--sync bsp,duets", "a sync model that the reader has added"),
@@ -92,7 +92,7 @@ SKIPPED_SHORT = [
     (r"help|install|what-if", r"", r"^rubato calibrate .*--save", "measures for a minute or two"),
     (r"help|what-if", r"", r"^rubato plan", "takes minutes: tests/integration/whatif_test.cpp"),
     (r"studies", r"", r"^rubato study deploy/studies +#", "the studies run one by one"),
-    (r"studies", r"", r"my-draw", "draws clusters, and runs for an hour"),
+    (r"studies", r"", r"my-(draw|finals)", "draws clusters, and runs for an hour"),
 ]
 
 # What stands for what, in both modes: expression, replacement, why. PORT is one that is free.
