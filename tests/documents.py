@@ -694,6 +694,8 @@ def stale_entries(used, whole):
 
 
 def main():
+    # A caller that works in the background may ignore it, and so would all nodes.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("documents", nargs="*", metavar="DOCUMENT")

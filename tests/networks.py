@@ -421,6 +421,8 @@ def loopback(network):
 
 
 def main():
+    # A caller that works in the background may ignore it, and so would all nodes.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rubato", default=os.path.join(ROOT, "build/dev/cli/rubato"))
     parts = {"walk": walk, "names": table, "large": large, "loopback": loopback}

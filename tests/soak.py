@@ -510,6 +510,8 @@ def read_options():
 
 def main():
     options = read_options()
+    # A caller that works in the background may ignore it, and so would all nodes.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     place = begin(options.keep, "soak-")
     try:

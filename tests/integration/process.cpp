@@ -174,6 +174,8 @@ Process::Process(const Workplace& workplace, const std::vector<std::string>& arg
     for (const char* name : kKernelVariables) ::unsetenv(name);
     if (surroundings.output == Surroundings::Output::Closed) ::close(STDOUT_FILENO);
     ::signal(SIGPIPE, surroundings.no_sigpipe ? SIG_IGN : SIG_DFL);
+    // A caller that works in the background may ignore them.
+    for (const int each : {SIGINT, SIGTERM, SIGHUP}) ::signal(each, SIG_DFL);
     ::unsetenv("COLUMNS");
     for (const auto& [name, value] : surroundings.environment)
       ::setenv(name.c_str(), value.c_str(), 1);
