@@ -24,8 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-// A second, and as much again for a busy machine.
-constexpr Duration kSoon = Duration::from_seconds(2);
+// The promise is a second. A command that did not hear its signal would go on for ever, and one that
+// waited for nodes for ten; what lies between is a busy machine.
+constexpr Duration kSoon = Duration::from_seconds(9);
 
 std::string text_of(const Words& words) {
   std::string text = "rubato";
