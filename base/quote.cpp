@@ -52,7 +52,8 @@ bool is_formula(std::string_view text) {
 template <class Of>
 std::string replaced(std::string_view text, Of of) {
   std::string replaced;
-  for (const char c : printable(std::string(text))) {
+  replaced.reserve(text.size());
+  for (const char c : text) {
     const std::string_view other = of(c);
     if (other.empty())
       replaced += c;
@@ -106,16 +107,11 @@ std::string csv_field(std::string text) {
   // Blanks around a field count only within quotes.
   const bool padded = text.starts_with(' ') || text.ends_with(' ');
   if (!padded && text.find_first_of(",\"") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
+  return fmt::format("\"{}\"", replaced(text, [](char c) { return c == '"' ? R"("")" : ""; }));
 }
 
 std::string html_text(std::string_view text) {
-  return replaced(text, [](char c) -> std::string_view {
+  return replaced(printable(std::string(text)), [](char c) -> std::string_view {
     switch (c) {
       case '&':
         return "&amp;";
@@ -133,19 +129,11 @@ std::string html_text(std::string_view text) {
 
 // In a script element only "<" can end or nest one; JSON may write it as an escape anywhere.
 std::string script_json(std::string_view json) {
-  std::string text;
-  text.reserve(json.size());
-  for (const char c : json) {
-    if (c == '<')
-      text += "\\u003c";
-    else
-      text += c;
-  }
-  return text;
+  return replaced(json, [](char c) { return c == '<' ? "\\u003c" : ""; });
 }
 
 std::string latex_text(std::string_view text) {
-  return replaced(text, [](char c) -> std::string_view {
+  return replaced(printable(std::string(text)), [](char c) -> std::string_view {
     switch (c) {
       case '\\':
         return "\\textbackslash{}";
@@ -195,14 +183,7 @@ std::string latex_text(std::string_view text) {
 
 std::string shell_word(std::string_view text) {
   if (!text.empty() && text.find_first_not_of(kPlainInShell) == text.npos) return std::string(text);
-  std::string word = "'";
-  for (const char c : text) {
-    if (c == '\'')
-      word += R"('\'')";
-    else
-      word += c;
-  }
-  return word + "'";
+  return fmt::format("'{}'", replaced(text, [](char c) { return c == '\'' ? R"('\'')" : ""; }));
 }
 
 std::string shell_words(const std::vector<std::string>& words) {

@@ -415,11 +415,10 @@ CommandFiles worker_files(const nodes::WorkerRun& options) {
 }
 
 CommandFiles boxes_files(const BoxesRun& options) {
-  CommandFiles files{.clusters = {options.file},
-                     .others = options.packages,
-                     .place = options.place.out,
-                     .overwrite = options.place.overwrite};
-  return files;
+  return {.clusters = {options.file},
+          .others = options.packages,
+          .place = options.place.out,
+          .overwrite = options.place.overwrite};
 }
 
 }  // namespace rubato::cli

@@ -67,7 +67,7 @@ void add_missed_ok(CLI::App* command, bool& missed_ok) {
                     "Exit code 0, not 3, where the target was not reached");
 }
 
-// Of commands that write files.
+// The option --overwrite of commands that write files.
 void add_overwrite(CLI::App* command, bool& overwrite) {
   command->add_flag("--overwrite", overwrite,
                     "Replace a file that is there, also one of another kind");

@@ -25,7 +25,7 @@ std::atomic<int> signals_seen = 0;
 std::atomic<int> in_order = 0;  // objects of InOrder
 static_assert(std::atomic<int>::is_always_lock_free);
 
-// Those that are not ignored.
+// The signals that are not ignored.
 sigset_t watched() {
   sigset_t signals;
   sigemptyset(&signals);

@@ -28,8 +28,7 @@ RunBeginning read_run_beginning(const std::string& directory);
 // absolute one, because paths in that file are relative to it.
 [[nodiscard]] Result<void> write_run_file(const std::string& directory, const UpOptions& options);
 
-// Keeps what is known of the run's data. Where it is kept from an earlier life of the run, and
-// differs, a warning says so.
+// Keeps what is known of the run's data. A warning says if an earlier life of the run had others.
 void note_data(const std::string& directory, const cluster::DataFacts& data);
 
 // Returns: `options` with what the run of options.resume was asked. What is said anew counts.

@@ -36,7 +36,7 @@ class RunPlace {
   ~RunPlace();
   RunPlace(RunPlace&& other) noexcept;
   RunPlace& operator=(RunPlace&&) = delete;
-  // Of every place of this process, before it ends at once. Threads: any.
+  // Lets go of every place of this process, before it ends at once. Threads: any.
   static void let_go_of_all();
 
   const std::string& directory() const;
@@ -64,8 +64,8 @@ struct RunName {
 std::optional<RunName> parse_run_name(std::string_view name);
 
 // The directory of a run, by its path, its name, `latest`, or the cluster's name, which means the
-// newest run of that cluster. A part of one, such as edge-3/adsp-1, is found in the same way. Where
-// several users may write in `out`, runs of others are found by their own names alone.
+// newest run of that cluster. A part of one, such as edge-3/adsp-1, is found in the same way.
+// Several users may write in `out`: then runs of others are found by their own names alone.
 [[nodiscard]] Result<std::string> find_run(const std::string& text);
 
 // The model file of a path, as it is, or of a run that find_run() finds: the best one, else the

@@ -283,7 +283,7 @@ class Host {
     scheduler_->announce_waits(steady_now());
     SamplesFile samples(config_, options_.out, state_->earlier() != nullptr);
     bool interrupted = false;
-    // Of a run that goes on: a process that is gone, or not back yet.
+    // The run goes on, and the process of this worker is gone, or not back yet.
     const auto away = [](const scheduler::Roster::Worker& worker) {
       return worker.member() && worker.peer == scheduler::kNobody;
     };

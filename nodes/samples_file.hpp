@@ -17,7 +17,7 @@ namespace rubato::nodes {
 inline constexpr const char* kSamplesFile = "measured.csv";
 // What the note with the path of the run's cluster file begins with.
 inline constexpr const char* kClusterFileNote = "cluster file: ";
-// The same of its bytes as hexadecimal digits, where the file cannot show them.
+// The line that names its bytes as hexadecimal digits, where the file cannot show them.
 inline constexpr const char* kClusterFileBytes = "bytes of the cluster file's path: ";
 
 class SamplesFile {

@@ -31,8 +31,8 @@ struct OwnAddress {
 };
 std::vector<OwnAddress> own_addresses();
 
-// What to do where no process of this machine reaches another, be it by loopback or by an own
-// address of the network. Nothing: they do, or `address` is another machine's.
+// A remedy if no process of this machine reaches another, by loopback or by an own address.
+// Nothing: they do, or `address` is another machine's.
 std::optional<std::string> own_way_down(const Address& address);
 
 // `host`: a name, an address, or one of IPv6 in brackets; "*" is every IPv4 address. Returns: all

@@ -56,7 +56,7 @@ constexpr int kConnectMs = 10'000;
 // From the first byte to the end of a handshake.
 constexpr int kHandshakeMs = 10'000;
 constexpr int kReconnectMinMs = 100;
-// Of a name with several addresses: how long and how often one is tried before the next.
+// How long and how often one address of several is tried before the next.
 constexpr int kConnectOfSeveralMs = 2'000;
 constexpr int kAttemptsOfSeveral = 2;
 constexpr int kReconnectMaxMs = 5'000;

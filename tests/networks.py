@@ -211,6 +211,15 @@ def walk(network):
     return failures
 
 
+def bad_end(what, scheduler, seconds):
+    """Returns: a line, unless it ends well within so many seconds."""
+    try:
+        code = scheduler.wait(seconds)
+    except subprocess.TimeoutExpired:
+        code = "still running"
+    return [] if code == 0 else [f"{what}: the scheduler ended with {code}"]
+
+
 # --- The table -----------------------------------------------------------------------------------
 
 CLUSTER = """[[workers]]
@@ -286,12 +295,7 @@ def table(network):
         scheduler = network.begin("head", f"rubato scheduler {cluster} --bind tcp://{scheduler_at}:5700 --insecure "
                                   f"--out {place}/out --missed-ok", log["scheduler"])
         if trains:
-            try:
-                code = scheduler.wait(25)
-            except subprocess.TimeoutExpired:
-                code = "still running"
-            if code != 0:
-                failures.append(f"{what}: the scheduler ended with {code}")
+            failures += bad_end(what, scheduler, 25)
         if any(name == "north doctor" for name, _ in expected):
             with open(log["north doctor"], "w", encoding="utf-8") as file:
                 file.write(north.sh(f"rubato doctor {cluster} --scheduler tcp://head:5700 || true").stdout)
@@ -356,12 +360,7 @@ def large(network):
                       "--insecure", log["server"])
         network.begin("north", f"rubato worker {cluster} --scheduler tcp://head:5700 --name north --insecure", log["worker"])
         if not losing or remedy:
-            try:
-                code = scheduler.wait(60)
-            except subprocess.TimeoutExpired:
-                code = "still running"
-            if code != 0:
-                failures.append(f"{what}: the scheduler ended with {code}")
+            failures += bad_end(what, scheduler, 60)
         else:
             # What the worker cannot tell the scheduler, it says alone.
             heard = losing[0] != "head"

@@ -24,8 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-// The promise is a second. A command that did not hear its signal would go on for ever, and one that
-// waited for nodes for ten; what lies between is a busy machine.
+// The promise is a second. A command that does not hear its signal goes on for ever, and one that
+// waits for nodes does so for ten. What lies between is a busy machine.
 constexpr Duration kSoon = Duration::from_seconds(9);
 
 std::string text_of(const Words& words) {

@@ -35,6 +35,20 @@ const std::vector<StorageRecord::Kept>& StorageRecord::on_disk() {
   return on_disk_;
 }
 
+StorageRecord::OfRun StorageRecord::of_run(Incarnation run) {
+  OfRun found;
+  for (const Kept& kept : on_disk())
+    if (kept.info.run == run) found[kept.info.number] = kept;
+  return found;
+}
+
+std::optional<std::uint64_t> newest_common(const std::vector<StorageRecord::OfRun>& all) {
+  for (auto at = all.front().rbegin(); at != all.front().rend(); ++at)
+    if (std::ranges::all_of(all, [&](const auto& each) { return each.contains(at->first); }))
+      return at->first;
+  return std::nullopt;
+}
+
 // --- snapshots -----------------------------------------------------------------------------------
 
 server::Storage::Inventory WatchedStorage::list() {

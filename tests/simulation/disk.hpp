@@ -34,6 +34,9 @@ class StorageRecord {
   };
   // The whole snapshots that lie on the disk.
   const std::vector<Kept>& on_disk();
+  // Those of one run, by number.
+  using OfRun = std::map<std::uint64_t, Kept>;
+  OfRun of_run(Incarnation run);
 
  private:
   friend class WatchedStorage;
@@ -61,6 +64,9 @@ class StorageRecord {
   std::uint64_t version_ = 0;
   std::vector<Kept> on_disk_;  // as of this version of the disk
 };
+
+// The newest number that all have. Requires: one at least.
+std::optional<std::uint64_t> newest_common(const std::vector<StorageRecord::OfRun>& all);
 
 class WatchedStorage final : public server::Storage {
  public:

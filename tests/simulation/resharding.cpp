@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -19,24 +18,6 @@ namespace {
 
 constexpr std::uint32_t kServersMost = 5;  // afterwards
 
-// The snapshots of one server of this run, by number.
-using Snapshots = std::map<std::uint64_t, proto::SnapshotInfo>;
-
-Snapshots snapshots_of(Node& node, Incarnation run) {
-  Snapshots found;
-  for (const auto& kept : node.record->on_disk())
-    if (kept.info.run == run) found[kept.info.number] = kept.info;
-  return found;
-}
-
-// The newest number that all have.
-std::optional<std::uint64_t> newest_common(const std::vector<Snapshots>& all) {
-  for (auto at = all.front().rbegin(); at != all.front().rend(); ++at)
-    if (std::ranges::all_of(all, [&](const Snapshots& each) { return each.contains(at->first); }))
-      return at->first;
-  return std::nullopt;
-}
-
 }  // namespace
 
 void World::judge_resharding() {
@@ -44,10 +25,10 @@ void World::judge_resharding() {
   for (const auto& node : nodes_)
     if (node->role == proto::Role::Server) servers.push_back(node.get());
   std::ranges::sort(servers, {}, &Node::shard);
-  std::vector<Snapshots> found;
+  std::vector<StorageRecord::OfRun> found;
   for (Node* const node : servers) {
     if (node->process || node->flipped || node->shard != found.size()) return;
-    found.push_back(snapshots_of(*node, run_));
+    found.push_back(node->record->of_run(run_));
     if (found.back().empty()) return;
   }
   const auto common = newest_common(found);
@@ -73,7 +54,7 @@ void World::judge_resharding() {
     storage.list();
     std::vector<std::string> lines;
     auto shard = server::recover(storage,
-                                 {.info = found[i].at(*common),
+                                 {.info = found[i].at(*common).info,
                                   .range = shard_of(plan_, i),
                                   .settings = std::string(kSettings),
                                   .setbacks = node.last_setbacks,

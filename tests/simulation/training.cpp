@@ -128,7 +128,7 @@ void World::end_copy(Process& process) {
   if (!process.ended) read_inbox(process);
 }
 
-// Whatever the way down makes of it, nobody has more of a worker than it has made.
+// No worker loads more commits of another than that one has made. Codecs change nothing of this.
 void World::judge_loaded(const Process& process) {
   const auto& values = process.trainee.values;
   for (std::size_t i = 0; i < values.size(); ++i)

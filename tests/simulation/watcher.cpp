@@ -123,24 +123,17 @@ void Watcher::on_shard(Instant now, const Process& server, ProcessId scheduler) 
   if (*node.said_lost > lost + untold) history_.violate(now, "loss-overstated", what);
 }
 
-std::map<std::uint64_t, std::uint64_t> Watcher::on_disk(const Node& server) const {
-  std::map<std::uint64_t, std::uint64_t> numbers;
+StorageRecord::OfRun Watcher::on_disk(const Node& server) const {
   const Process* const scheduler = nodes_.front()->process;
-  if (!scheduler) return numbers;
-  for (const auto& kept : server.record->on_disk())
-    if (kept.info.run == scheduler->run) numbers[kept.info.number] = kept.save;
-  return numbers;
+  return scheduler ? server.record->of_run(scheduler->run) : StorageRecord::OfRun();
 }
 
 // As a save of the first server.
 std::optional<std::uint64_t> Watcher::newest_common() const {
-  std::optional<std::uint64_t> newest;
-  const auto all = servers();
-  for (const auto& [number, save] : on_disk(*all.front()))
-    if (std::ranges::all_of(
-            all, [&, n = number](const Node* node) { return on_disk(*node).contains(n); }))
-      newest = save;
-  return newest;
+  std::vector<StorageRecord::OfRun> all;
+  for (const Node* server : servers()) all.push_back(on_disk(*server));
+  const auto number = simulation::newest_common(all);
+  return number ? std::optional(all.front().at(*number).save) : std::nullopt;
 }
 
 void Watcher::look(Instant now) {
@@ -156,10 +149,13 @@ void Watcher::look(Instant now) {
            (server->storage && server->storage->saving());
   });
   // After a loss that is not finite nothing is kept until somebody measures another one.
-  const bool doubtful =
-      std::ranges::any_of(nodes_, [](const auto& node) { return node->had_bad_loss; }) &&
-      !core.record().evaluations.empty() && !std::isfinite(core.record().evaluations.back().loss);
-  if (!waits && !doubtful && core.members() > 0) ++seconds_without_order_;
+  const auto doubtful = [&] {
+    if (std::ranges::none_of(nodes_, [](const auto& node) { return node->had_bad_loss; }))
+      return false;
+    const auto evaluations = core.record().evaluations;
+    return !evaluations.empty() && !std::isfinite(evaluations.back().loss);
+  };
+  if (!waits && core.members() > 0 && !doubtful()) ++seconds_without_order_;
   if (seconds_without_order_ > kOrdersMissed * plan_.snapshot_every + 5)
     history_.violate(
         now, "no-orders",
@@ -171,7 +167,7 @@ void Watcher::look(Instant now) {
   if (newest_common() || had_common_ != scheduler->run) return;
   std::string what = "if all died now they would have no snapshot in common:";
   for (const Node* node : all)
-    for (const auto& [number, save] : on_disk(*node))
+    for (const auto& [number, kept] : on_disk(*node))
       what += fmt::format(" {} has {};", node->name, number);
   if (!run_given_up_) history_.violate(now, "no-common-snapshot", what);
 }

@@ -58,8 +58,8 @@ class Watcher {
     std::uint64_t number = 0;
     Instant at;
   };
-  // Of the undamaged snapshots of this run that lie on a server's disk: number and save.
-  std::map<std::uint64_t, std::uint64_t> on_disk(const Node& server) const;
+  // Of the undamaged snapshots of this run that lie on a server's disk.
+  StorageRecord::OfRun on_disk(const Node& server) const;
   std::optional<std::uint64_t> newest_common() const;
   std::vector<const Node*> servers() const;
 

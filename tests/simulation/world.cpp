@@ -35,6 +35,7 @@ std::vector<std::unique_ptr<Node>> make_nodes(const Plan& plan, Events& events) 
   for (int i = 0; i < plan.workers + plan.spare; ++i) {
     add(proto::Role::Worker, static_cast<std::uint32_t>(i), fmt::format("worker-{}", i));
     nodes.back()->step_seconds = plan.step_seconds[static_cast<std::size_t>(i)];
+    nodes.back()->residual = std::make_shared<worker::Residual>(parameters_of(plan));
   }
   return nodes;
 }
@@ -67,10 +68,6 @@ World::World(const Plan& plan, History& history, Bug bug)
       heals_at_(Instant{} + Duration::from_seconds(plan.faults_end)),
       made_{.commits = std::vector<double>(plan.step_seconds.size()), .exact = plan.up == "f32"} {
   for (const auto& node : nodes_) keys_.push_back(identity_of(*node));
-  for (const auto& node : nodes_) {
-    if (node->role == proto::Role::Worker)
-      node->residual = std::make_shared<worker::Residual>(parameters_of(plan));
-  }
   for (const auto& node : nodes_) node->clock = Duration::from_seconds(1 + 1000 * rng_.uniform());
   Rng disks(plan.seed, 4, 0);
   for (const auto& node : nodes_) node->disk->sync = kSlowestSync * disks.uniform();
